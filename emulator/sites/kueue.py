@@ -186,6 +186,8 @@ class PodsReady(Frozen):
     backoff_max_ns: int = 3600 * SECOND_NS
     limit: int | None = None
     """So often a workload may return; the next time it is deactivated."""
+    blocks: bool = False
+    """``blockAdmission``: no workload is admitted while the pods of another that holds quota are not ready."""
 
     def backoff_ns(self, timeouts: int) -> int:
         """How long a workload waits after so many timeouts, the last one included."""

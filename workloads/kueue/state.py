@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
+from emulator.files.progress import OnBytes, ignore
 from emulator.sites.kueue import (
     CIRCLE,
     DEFAULT_STRATEGIES,
@@ -45,7 +46,6 @@ from emulator.sites.kueue import (
 )
 from emulator.sites.labels import Selector
 from emulator.vocabulary import SECOND_NS
-from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.pods import node_of, requests_of
 from workloads.kubernetes.quantities import Quantity, exact, quantity
 from workloads.kubernetes.reading import Found, Objects, read_objects, unique
@@ -75,7 +75,7 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
         tuple(map(_local_queue, found.of(api.LOCAL_QUEUE))),
         {each.value.name: {**each.value.labels, _NAME_LABEL: each.value.name} for each in found.of(api.NAMESPACE)},
         checks,
-        next((made for each in configurations if (made := _pods_ready(each)) is not None), None),
+        next((_pods_ready(each) for each in configurations), PodsReady(_PODS_TIMEOUT_NS)),
         sorts_by_priority=not any(each.value.featureGates.get(_SORTING) == "false" for each in configurations),
     )
     if cluster.circle is not None:
@@ -87,7 +87,7 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     nodes, left_out = _nodes_of(found)
     apart = (api.WORKLOAD, api.CONFIGURATION)
     losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
-    losses += [*_inactive(found), *of_checks, *of_workloads, *left_out, *found.losses]
+    losses += [*_inactive(found), *_without_namespaces(found), *of_checks, *of_workloads, *left_out, *found.losses]
     totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
 
@@ -99,6 +99,19 @@ def _inactive(found: Objects) -> Iterator[Loss]:
             yield from each.lost(
                 settings_of("kueue"), each.value.kind, "status.conditions", "Active=False", each.value.COUNTED
             )
+
+
+def _without_namespaces(found: Objects) -> Iterator[Loss]:
+    """Queues that select no namespace, which manifests that are not complete often leave out."""
+    for each in found.of(api.CLUSTER_QUEUE):
+        if each.value.namespaceSelector is None:
+            counted = each.value.COUNTED
+            yield Loss(each.name, each.where, _WHY_NO_SELECTOR, Effect.DECIDES, counted, each.value.full_name)
+
+
+_WHY_NO_SELECTOR = (
+    "it has no namespaceSelector, so Kueue admits no workload to it: here it counts as {}, which selects all namespaces"
+)
 
 
 def _of_configuration(found: Objects) -> Iterator[Loss]:
@@ -118,7 +131,9 @@ def _of_configuration(found: Objects) -> Iterator[Loss]:
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that each namespace has by itself."""
-_SORTING = "PrioritySortingWithinCohort"
+_SORTING, _IGNORES_READY = "PrioritySortingWithinCohort", "DisableWaitForPodsReady"
+_PODS_TIMEOUT_NS = 1800 * SECOND_NS
+"""Kueue's default, if its Configuration is not in the files."""
 _WHY_CONFIG_MAP = "Kueue's Configuration is not read from a ConfigMap: give the text in its data as a file"
 
 
@@ -197,11 +212,12 @@ _WHY_UNKNOWN_DELAY = "no Workload of the files shows how long this admission che
 
 
 def _pods_ready(found: Found[api.Configuration]) -> PodsReady | None:
+    """None: Kueue does not look at whether pods are ready; it does by default since v1beta2."""
     spec = found.value
-    if not (spec.podsTimeout if spec.waitsForPods is None else spec.waitsForPods):
+    if (spec.is_before and not spec.waitsForPods) or spec.featureGates.get(_IGNORES_READY) == "true":
         return None
     try:
-        timeout_ns = _duration_text_ns(spec.podsTimeout or "5m")
+        timeout_ns = _duration_text_ns(spec.podsTimeout or ("5m" if spec.is_before else "30m"))
     except ValueError as error:
         raise found.problem("waitForPodsReady.timeout", error) from None
     return PodsReady(
@@ -210,6 +226,7 @@ def _pods_ready(found: Found[api.Configuration]) -> PodsReady | None:
         spec.backoffBaseSeconds * SECOND_NS,
         spec.backoffMaxSeconds * SECOND_NS,
         spec.backoffLimitCount,
+        spec.is_before if spec.blockAdmission is None else spec.blockAdmission,
     )
 
 

@@ -7,6 +7,9 @@ passed.  Reserved quota is quota: it counts, and it can be preempted.  Each chec
 on.  After an eviction all begin anew; where the reservation is only lost, because the queue was stopped, those that
 have passed stay so.
 
+With ``blockAdmission`` a cycle waits before each admission until all that hold quota have ready pods.  So a workload
+may be admitted that has left its queue, or whose queue was stopped, since the cycle began.
+
 An admitted workload leaves when it is preempted, when a queue of it is drained, when its pods are not ready in time, or
 when it has run for as long as it may over all its runs.  It is then *leaving*, until its quota is free.  After that it
 waits in its queue again, or it is *away* from it: while its LocalQueue is stopped, while the queue is stopped for which
@@ -74,6 +77,7 @@ TRANSITIONS: Mapping[tuple[Phase, Step], Phase] = {
     (Phase.WAITING, Step.WITHDRAW): Phase.AWAY,
     (Phase.LEAVING, Step.WITHDRAW): Phase.AWAY,
     (Phase.WAITING, Step.RESERVE): Phase.RESERVED,
+    (Phase.AWAY, Step.RESERVE): Phase.RESERVED,
     (Phase.RESERVED, Step.ADMIT): Phase.ADMITTED,
     (Phase.RESERVED, Step.LOSE): Phase.LEAVING,
     (Phase.RESERVED, Step.EVICT): Phase.LEAVING,
@@ -163,6 +167,14 @@ class Phases:
         """When something may be due next; None: nothing is to come."""
         return self._timers[0][0] if self._timers else None
 
+    def all_ready(self) -> bool:
+        """Whether all workloads that hold quota have ready pods."""
+        unready = (Phase.RESERVED, Phase.LEAVING)
+        return not any(
+            life.phase in unready or (life.phase is Phase.ADMITTED and not life.is_ready)
+            for life in self._lives.values()
+        )
+
     def is_stopped_locally(self, life: Life) -> bool:
         """Whether its LocalQueue is stopped."""
         return self._local_stop.get(life.workload.local, StopPolicy.NONE) is not StopPolicy.NONE
@@ -193,6 +205,7 @@ class Phases:
                 life.checked.add(name)
         if needed <= life.checked:
             yield from self._admit(life, now_ns)
+        yield from self._settle(life, now_ns)
 
     def _delay_ns(self, life: Life, check: str) -> int:
         delays_ns = self._delays_ns.get(check, (0,))
@@ -203,11 +216,15 @@ class Phases:
         life.admitted_ns, life.is_ready = now_ns, False
         life.starts += 1
         yield Act(life, Step.ADMIT)
-        if self._cluster.pods_ready is not None:
+        rule = self._cluster.pods_ready
+        if rule is not None:
             ready_ns = life.ready_ns[min(life.starts, len(life.ready_ns)) - 1] if life.ready_ns else 0
-            if ready_ns is not None:
-                self._at(now_ns + ready_ns, _Timer(life, _Due.READY))
-            self._at(now_ns + self._cluster.pods_ready.timeout_ns, _Timer(life, _Due.TIMEOUT))
+            if ready_ns is not None and ready_ns <= rule.timeout_ns and not rule.blocks:
+                life.is_ready = True  # in time; nobody asks when
+            else:
+                if ready_ns is not None:
+                    self._at(now_ns + ready_ns, _Timer(life, _Due.READY))
+                self._at(now_ns + rule.timeout_ns, _Timer(life, _Due.TIMEOUT))
         most_ns = life.workload.max_execution_ns
         if most_ns is not None:
             self._at(max(now_ns, now_ns + most_ns - life.used_ns), _Timer(life, _Due.MAX_EXECUTION))

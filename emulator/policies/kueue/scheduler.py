@@ -156,7 +156,10 @@ class KueueScheduler(Scheduler):
     """
 
     def __init__(self, options: KueueRules) -> None:
-        self._controller = Controller(options.cluster, first_name)
+        self._phases = Phases(options.cluster, round(options.release_s * SECOND_NS))
+        pods_ready = options.cluster.pods_ready
+        may_admit = self._phases.all_ready if pods_ready is not None and pods_ready.blocks else None
+        self._controller = Controller(options.cluster, first_name, may_admit=may_admit)
         self._all_came = False
         """Whether no other job is to be submitted."""
         self._names = options.resources
@@ -173,7 +176,6 @@ class KueueScheduler(Scheduler):
         """When the next cycle is due; None: it would find nothing new."""
         self._spared: list[tuple[int, int, str, Held]] = []
         """When each may be preempted that has not run for its minimum, as a heap."""
-        self._phases = Phases(options.cluster, round(options.release_s * SECOND_NS))
         self._evictions = _EvictionCounter()
         self._kills = True
         """Whether what is evicted is killed."""
@@ -201,7 +203,7 @@ class KueueScheduler(Scheduler):
             controller.wake()
             self._cycle_ns = now_ns
         decided += self._act(self._phases.due(now_ns), now_ns)
-        if self._cycle_ns is not None and self._cycle_ns <= now_ns:
+        if (self._cycle_ns is not None and self._cycle_ns <= now_ns) or controller.waits:
             self._cycle_ns = None
             decided += self._cycles(now_ns)
             decided += self._end_the_rest()
@@ -383,7 +385,8 @@ class KueueScheduler(Scheduler):
     def _end_the_rest(self) -> Iterable[SchedulerDecision]:
         """Whoever waits while nothing is admitted, or about to be looked at, waits for ever.  So do they, once all have
         arrived, while only those are admitted who never end."""
-        if self._cycle_ns is not None or self._controller.wake_ns is not None or self._phases.next_ns is not None:
+        to_come = (self._cycle_ns, self._controller.wake_ns, self._phases.next_ns)
+        if self._controller.waits or any(each is not None for each in to_come):
             return
         for name, job in self._jobs.items():
             stays = not (self._all_came and job.is_endless) and (job.held or self._cluster.stopped(name))
