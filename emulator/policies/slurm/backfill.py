@@ -185,9 +185,10 @@ class Plan:
         """Nodes are kept for a job within the time."""
         is_later = start_ns > self._now_ns
         until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
-        nodes = self._snapshot.mask(where)
-        if until_ns <= start_ns:
-            return
+        if until_ns > start_ns:
+            self._keep(self._snapshot.mask(where), start_ns, until_ns)
+
+    def _keep(self, nodes: int, start_ns: int, until_ns: int) -> None:
         place = bisect_left(self._ends_ns, until_ns)
         if until_ns not in self._ends_ns[place : place + 1]:
             then = self._taken(until_ns, until_ns)
