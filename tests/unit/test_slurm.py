@@ -247,6 +247,18 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
 
 
+def test_no_plan_counts_on_the_memory_of_who_would_only_stop() -> None:
+    """As in ``memory-suspend 2``, where a job of four nodes waited for memory and others started on its nodes."""
+    for mode, expected in ((Mode.SUSPEND, None), (Mode.OFF, (("n0",), 200 * SECOND_NS))):
+        of = replace(cluster(mode, gang=True), nodes={name: Node(8, 4000) for name in NODES})
+        running = {
+            "low": (job("low", 1, 2, memory_mb=3000), "n0"),
+            "high-a": (job("high-a", 3, 2, memory_mb=2500, limit_ns=900 * SECOND_NS), "n1 n2 n3"),
+        }
+        state = snapshot(of, running, [job("high", 1, 2, memory_mb=3500)])
+        assert Plan(state, SECOND_NS).add(state.waiting["high"]) == expected
+
+
 def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
     """Its 30 s have passed, so n1 is taken at 80 s; else all that ends until 110 s would count, and n0 be taken."""
     limits_s = {"over": (1, "n2", 300), "a": (1, "n0", 100), "b": (1, "n1", 80), "c": (1, "n3", 400)}

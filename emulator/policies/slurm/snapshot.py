@@ -116,6 +116,8 @@ class Waiting:
     """Whom it may preempt: see ``Snapshot.displaced``; known when it has been submitted."""
     stops: int = 0
     """Those of them that stop when it is put over them."""
+    makes_way: int = 0
+    """The same as ``displaces``, but that those who would stop keep their memory and GRES."""
     chooses_ns: int = ALREADY_NS
     """When it may choose victims (again)."""
     last_reason: tuple[tuple[int, ...], str] = ((), "")
@@ -275,6 +277,7 @@ class Snapshot:
         modes = self._preempted_by(waiting)
         waiting.displaces = self._number(dict.fromkeys(modes, True))
         waiting.stops = self._number({kind: False for kind, mode in modes.items() if mode is Mode.SUSPEND})
+        waiting.makes_way = self._number({kind: mode is not Mode.SUSPEND for kind, mode in modes.items()})
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -464,9 +467,8 @@ class Snapshot:
                 free = plus(free, running.amounts)
             elif leaves is None:
                 leaving.append((running.end_ns, running.amounts))
-            else:
+            else:  # no plan counts on its end, as recorded
                 free = plus(free, running.amounts_running)
-                leaving.append((running.end_ns, minus(running.amounts, running.amounts_running)))
         if fits(free, amounts):
             return ALREADY_NS
         for end_ns, gone in sorted(leaving):
