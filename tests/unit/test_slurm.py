@@ -159,6 +159,19 @@ def test_sets_of_nodes_are_compared_by_their_free_cpus() -> None:
     assert [each.nodes for each in _carried_out(state, SECOND_NS)] == [("n0",)]
 
 
+def test_nodes_of_a_higher_weight_are_taken_only_if_the_others_do_not_suffice() -> None:
+    """slurm.conf's page, ``Weight``: those of the next lowest weight are added to those under consideration."""
+    nodes = {f"n{number}": Node(8, weight=weight) for number, weight in enumerate((5, 5, 1, 3))}
+    state = snapshot(replace(cluster(Mode.OFF), nodes=nodes), {}, [])
+
+    def where(nodes: int, free: int = ALL) -> tuple[str, ...] | None:
+        waiting = Waiting(job("a", nodes, 4), state.partitions["low"], 1)
+        return place(state, waiting, free, state.amounts_of.__getitem__)
+
+    assert [where(count) for count in (1, 2, 3)] == [("n2",), ("n2", "n3"), ("n0", "n1", "n2")]
+    assert (where(1, 0b1011), where(1, 0b0011)) == (("n3",), ("n0",))
+
+
 def test_the_smallest_are_tried_first_and_victims_are_on_the_nodes_where_the_job_fits_at_last() -> None:
     """Taken away at first are a, c and d, as b has two nodes; then d, which made it fit, and c, and then c and d."""
     running = {

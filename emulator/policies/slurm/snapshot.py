@@ -220,6 +220,11 @@ class Snapshot:
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
         """The nodes of each partition."""
+        weights = {name: node.weight for name, node in cluster.nodes.items()}
+        self.up_to_weight = [
+            self.mask(name for name in weights if weights[name] <= most) for most in sorted({*weights.values()})
+        ]
+        """The nodes of the lowest ``Weight``, those with the next ones too, and so on until all."""
         self.resources = cluster.resources
         self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
         """What each node has."""
