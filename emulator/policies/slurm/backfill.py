@@ -158,7 +158,8 @@ class Plan:
         if at_ns is None or at_ns <= begin_ns:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
-        together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+        first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
+        together_ns = ends_ns[first] + FIRST_SPAN_NS
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
@@ -171,7 +172,9 @@ class Plan:
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
         """Nodes are kept for a job within the time."""
-        until_ns, nodes = self._rounded_down(end_ns), self._snapshot.mask(where)
+        is_later = start_ns > self._now_ns
+        until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
+        nodes = self._snapshot.mask(where)
         if until_ns <= start_ns:
             return
         kept = start_ns, until_ns, nodes

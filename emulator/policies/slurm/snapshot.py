@@ -104,6 +104,8 @@ class Waiting:
     """A requeued job may not start before."""
     qos: Qos | None = None
     """Under ``preempt/qos``."""
+    submitted_ns: int = 0
+    """When it was submitted, or requeued: the order of jobs of one priority, before the JobId."""
     stopped_on: frozenset[str] = frozenset()
     """Nodes that it must have: processes of it are stopped there, as another of its nodes was lost."""
     priority: int = 0
@@ -129,7 +131,7 @@ class Waiting:
     @property
     def key(self) -> tuple[int, ...]:
         """The order in which jobs are looked at."""
-        return -self.partition.tier, -self.priority, self.number
+        return -self.partition.tier, -self.priority, self.submitted_ns, self.number
 
     @property
     def kind(self) -> Kind:
