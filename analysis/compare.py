@@ -34,7 +34,7 @@ from analysis.whole_run import run_experiment
 from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.experiment.warnings import too_large_warning
+from emulator.experiment.warnings import warnings
 from emulator.files.whole_files import write_json
 from emulator.records.gaps import disturbances
 from emulator.records.measures import by_queue, mean, not_started, waits_s
@@ -362,7 +362,7 @@ def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], No
     found = []
     for name, path, experiment in zip(("before", "after"), (before, after), experiments, strict=True):
         say(f"running {path}")
-        if warning := too_large_warning(experiment):
+        for warning in warnings(experiment):
             say(f"  {warning}")
         sys.path.append(str(path.parent.absolute()))  # the user's own policies
         run_experiment(experiment, directory / name, lambda status: None)

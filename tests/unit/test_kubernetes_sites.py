@@ -269,10 +269,19 @@ def test_a_play_begins_with_the_pods_that_run(tmp_path: Path) -> None:
     high = pod("high", "", 8, 9)
     path = written(tmp_path / "c.yaml", node("a1"), pod("low", "a1", 8, terminationGracePeriodSeconds=0), high)
     run_natjam("import", "kubernetes", path, "--out", tmp_path / "mine.yaml")
-    run_natjam("play", tmp_path / "mine.yaml", "--out", tmp_path / "played.csv")
+    done = run_natjam("play", tmp_path / "mine.yaml", "--out", tmp_path / "played.csv")
+    assert "lost work counts from the start of a pod" in done.stdout
+    assert "until" not in done.stdout  # one node: all are looked at
     rows = (tmp_path / "played.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["d/low", "d/high"]
     assert "d/high" in rows[1]  # by whom it was evicted
+
+
+def test_a_play_of_many_nodes_says_that_kube_scheduler_looks_at_some(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.yaml", *(node(f"a{number}") for number in range(250)), pod("new"))
+    run_natjam("import", "kubernetes", path, "--out", tmp_path / "mine.yaml")
+    lines = run_natjam("play", tmp_path / "mine.yaml").stdout.splitlines()
+    assert lines[-1].startswith("kube-scheduler looks for a place until 120 of 250 nodes fit")
 
 
 def test_compare_says_who_would_now_be_evicted_also_where_no_pod_ends(tmp_path: Path) -> None:

@@ -170,7 +170,8 @@ TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
     [
         ("v1", "ReplicationController", {"template": TEMPLATE}),
         ("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": TEMPLATE}}}),
-        ("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"replicas": 2, "template": TEMPLATE}]}),
+        ("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"minReplicas": 2, "template": TEMPLATE}]}),
+        ("monitoring.coreos.com/v1", "Prometheus", {"replicas": 2}),
     ],
 )
 def test_an_owner_without_pods_is_left_out(version: str, kind: str, spec: dict[str, Any], tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class Pods:
             if (by := _controller(each.value)) is not None
         } | {each.owner for each in found.values()}
         for other in self.objects.others:
-            makes_pods = other.has_template and other.kind not in _MAKES_NO_PODS
+            makes_pods = other.makes_pods and other.kind not in _MAKES_NO_PODS
             if makes_pods and (other.kind, other.name) not in owned:
                 what = f"{other.kind} {other.name}"
                 self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, _OWNERS))

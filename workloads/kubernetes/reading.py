@@ -146,8 +146,8 @@ class Other(NamedTuple):
     kind: str
     name: str
     where: str
-    has_template: bool = False
-    """Whether there is a pod's spec in it, as in what makes pods."""
+    makes_pods: bool = False
+    """Whether it has a pod's spec or a number of replicas in it, as what makes pods has."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.where})"
@@ -272,7 +272,8 @@ def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[Text
 def _composed(path: Path, text: Text, on_bytes: OnBytes) -> Iterator[yaml.Node]:
     """The nodes that libyaml makes of a text.  Raises ConfigError."""
     try:
-        yield from filter(None, yaml.compose_all(_Counted(text.raw, on_bytes), Loader=_Loader))
+        nodes = yaml.compose_all(_Counted(text.raw, on_bytes), Loader=_Loader)
+        yield from (node for node in nodes if not (node is None or _is_null(node)))  # kubectl passes over empty ones
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = "" if mark is None else f":{text.line + mark.line + 1}"
@@ -376,7 +377,7 @@ class _Reader:
         self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(shown, self._full_name, self._where_read, self._has_template(node)))
+            self.objects.others.append(Other(shown, self._full_name, self._where_read, self._makes_pods(node)))
             self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
@@ -414,8 +415,8 @@ class _Reader:
         metadata = fields.get("metadata")
         return _text(self._fields(metadata).get(field)) if isinstance(metadata, yaml.MappingNode) else ""
 
-    def _has_template(self, node: yaml.Node) -> bool:
-        """Whether there is a pod's spec in it: something that has a list of containers."""
+    def _makes_pods(self, node: yaml.Node) -> bool:
+        """Whether a list of containers, or a number of replicas, is anywhere in it."""
         inside = [node]
         while inside:
             self._count()
@@ -424,7 +425,7 @@ class _Reader:
                     inside += found.value
                 case yaml.MappingNode() as found:
                     fields = self._fields(found)
-                    if isinstance(fields.get("containers"), yaml.SequenceNode):
+                    if isinstance(fields.get("containers"), yaml.SequenceNode) or _text(fields.get("replicas")):
                         return True
                     inside += fields.values()
         return False
