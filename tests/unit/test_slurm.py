@@ -158,6 +158,19 @@ def test_sets_of_nodes_are_compared_by_their_free_cpus() -> None:
     assert [each.nodes for each in _carried_out(state, SECOND_NS)] == [("n0",)]
 
 
+def test_nodes_of_a_higher_weight_are_taken_only_if_the_others_do_not_suffice() -> None:
+    """slurm.conf's page, ``Weight``: those of the next lowest weight are added to those under consideration."""
+    nodes = {f"n{number}": Node(8, weight=weight) for number, weight in enumerate((5, 5, 1, 3))}
+    state = snapshot(replace(cluster(Mode.OFF), nodes=nodes), {}, [])
+
+    def where(nodes: int, free: int = ALL) -> tuple[str, ...] | None:
+        waiting = Waiting(job("a", nodes, 4), state.partitions["low"], 1)
+        return place(state, waiting, free, state.amounts_of.__getitem__)
+
+    assert [where(count) for count in (1, 2, 3)] == [("n2",), ("n2", "n3"), ("n0", "n1", "n2")]
+    assert (where(1, 0b1011), where(1, 0b0011)) == (("n3",), ("n0",))
+
+
 def test_the_smallest_are_tried_first_and_victims_are_on_the_nodes_where_the_job_fits_at_last() -> None:
     """Taken away at first are a, c and d, as b has two nodes; then d, which made it fit, and c, and then c and d."""
     running = {
@@ -244,6 +257,19 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     kept_from_now_on = Plan(state, SECOND_NS)
     kept_from_now_on.keep(("n0",), SECOND_NS, 201 * SECOND_NS)  # rounded down to 180 s, when a is still there
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
+
+
+def test_no_plan_counts_on_the_memory_of_who_would_only_stop() -> None:
+    """As in ``memory-suspend 2``, where a job of four nodes waited for memory and others started on its nodes."""
+    for mode, expected in ((Mode.SUSPEND, ("n1", 900)), (Mode.OFF, ("n0", 200))):
+        of = replace(cluster(mode, gang=True), nodes={name: Node(8, 4000) for name in NODES})
+        running = {
+            "low": (job("low", 1, 2, memory_mb=3000), "n0"),
+            "high-a": (job("high-a", 3, 2, memory_mb=2500, limit_ns=900 * SECOND_NS), "n1 n2 n3"),
+        }
+        state = snapshot(of, running, [job("high", 1, 2, memory_mb=3500)])
+        nodes, at_ns = Plan(state, SECOND_NS).add(state.waiting["high"]) or ((), 0)
+        assert (*nodes, at_ns / SECOND_NS) == expected
 
 
 def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:

@@ -109,7 +109,7 @@ class Plan:
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
+        room, tried = self._snapshot.free_times(job.amounts, job.makes_way), (0, 0)
         for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
@@ -121,7 +121,7 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.displaces)
+            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.makes_way)
             where = place(self._snapshot, job, fits, then) or ()
             if where and not self._snapshot.mask(where) & ~free:
                 self.keep(where, at_ns, at_ns + job.limit_ns)

@@ -121,6 +121,8 @@ class Waiting:
     """Whom it may preempt: see ``Snapshot.displaced``; known when it has been submitted."""
     stops: int = 0
     """Those of them that stop when it is put over them."""
+    makes_way: int = 0
+    """The same as ``displaces``, but that those who would stop keep their memory and GRES."""
     chooses_ns: int = ALREADY_NS
     """When it may choose victims (again)."""
     last_reason: tuple[tuple[int, ...], str] = ((), "")
@@ -223,6 +225,11 @@ class Snapshot:
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
         """The nodes of each partition."""
+        weights = {name: node.weight for name, node in cluster.nodes.items()}
+        self.up_to_weight = [
+            self.mask(name for name in weights if weights[name] <= most) for most in sorted({*weights.values()})
+        ]
+        """The nodes of the lowest ``Weight``, those with the next ones too, and so on until all."""
         self.resources = cluster.resources
         self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
         """What each node has."""
@@ -280,6 +287,7 @@ class Snapshot:
         modes = self._preempted_by(waiting)
         waiting.displaces = self._number(dict.fromkeys(modes, True))
         waiting.stops = self._number({kind: False for kind, mode in modes.items() if mode is Mode.SUSPEND})
+        waiting.makes_way = self._number({kind: mode is not Mode.SUSPEND for kind, mode in modes.items()})
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -469,9 +477,8 @@ class Snapshot:
                 free = plus(free, running.amounts)
             elif leaves is None:
                 leaving.append((running.end_ns, running.amounts))
-            else:
+            else:  # no plan counts on its end, as recorded
                 free = plus(free, running.amounts_running)
-                leaving.append((running.end_ns, minus(running.amounts, running.amounts_running)))
         if fits(free, amounts):
             return ALREADY_NS
         for end_ns, gone in sorted(leaving):
