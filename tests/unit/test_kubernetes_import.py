@@ -499,3 +499,15 @@ def test_json_that_is_nested_too_deeply_or_cut_off_is_refused(tmp_path: Path) ->
         (tmp_path / "cluster.json").write_text('{"a": ' + text)
         with pytest.raises(ConfigError, match=problem):
             read_kubernetes([tmp_path])
+
+
+def test_documents_without_anything_in_them_are_passed_over(tmp_path: Path) -> None:
+    text = (OBJECTS / "rest.yaml").read_text()
+    (tmp_path / "rest.yaml").write_text(
+        f"---\n# Source: chart/templates/off.yaml\n---\n{text}\n---\nnull\n---\n# end\n"
+    )
+    names = [
+        [each.name for each in read_kubernetes([OBJECTS / "cluster.json", path]).cluster.classes]
+        for path in (tmp_path / "rest.yaml", OBJECTS / "rest.yaml")
+    ]
+    assert names[0] == names[1] != []

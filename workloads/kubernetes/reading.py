@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -145,6 +146,8 @@ class Other(NamedTuple):
     kind: str
     name: str
     where: str
+    makes_pods: bool = False
+    """Whether it has a pod's spec or a number of replicas in it, as what makes pods has."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.where})"
@@ -269,7 +272,8 @@ def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[Text
 def _composed(path: Path, text: Text, on_bytes: OnBytes) -> Iterator[yaml.Node]:
     """The nodes that libyaml makes of a text.  Raises ConfigError."""
     try:
-        yield from filter(None, yaml.compose_all(_Counted(text.raw, on_bytes), Loader=_Loader))
+        nodes = yaml.compose_all(_Counted(text.raw, on_bytes), Loader=_Loader)
+        yield from (node for node in nodes if not (node is None or _is_null(node)))  # kubectl passes over empty ones
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = "" if mark is None else f":{text.line + mark.line + 1}"
@@ -288,6 +292,8 @@ class _Kinds:
     table: SettingsTable
     named: set[tuple[str, str]] = field(default_factory=set)
     """Settings that decide nothing and are listed already; of many objects one says it."""
+    generated: Iterator[int] = field(default_factory=functools.partial(itertools.count, 1))
+    """The ends of the names that the API server would make of ``generateName``, where they are random."""
     places: dict[tuple[str, str], _Place] = field(default_factory=dict)
     """By kind and what is counted: where the fields of its objects stand."""
 
@@ -371,7 +377,7 @@ class _Reader:
         self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(shown, self._full_name, self._where_read))
+            self.objects.others.append(Other(shown, self._full_name, self._where_read, self._makes_pods(node)))
             self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
@@ -379,6 +385,8 @@ class _Reader:
         self._losses = []
         place = self._kinds.place_of(kind, getattr(struct, "COUNTED", "objects"))
         value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
+        if prefix := self._metadata(fields, "generateName"):
+            value.setdefault("metadata.name", f"{prefix}{next(self._kinds.generated)}")
         try:
             converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:
@@ -400,10 +408,27 @@ class _Reader:
         self.objects.losses.append(Loss(what, self._where(node), why, Effect.NOTHING, "files"))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
-        metadata = fields.get("metadata")
-        inside = self._fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
-        names = (_text(inside.get(field)) for field in ("namespace", "name"))
+        names = (self._metadata(fields, field) for field in ("namespace", "name"))
         return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
+
+    def _metadata(self, fields: Mapping[str, yaml.Node], field: str) -> str:
+        metadata = fields.get("metadata")
+        return _text(self._fields(metadata).get(field)) if isinstance(metadata, yaml.MappingNode) else ""
+
+    def _makes_pods(self, node: yaml.Node) -> bool:
+        """Whether a list of containers, or a number of replicas, is anywhere in it."""
+        inside = [node]
+        while inside:
+            self._count()
+            match inside.pop():
+                case yaml.SequenceNode() as found:
+                    inside += found.value
+                case yaml.MappingNode() as found:
+                    fields = self._fields(found)
+                    if isinstance(fields.get("containers"), yaml.SequenceNode) or _text(fields.get("replicas")):
+                        return True
+                    inside += fields.values()
+        return False
 
     def _problem(self, field: str, what: str) -> ConfigError:
         return ConfigError(f"{self._where_read}: {self._read}: {printable(field)}: {what}")

@@ -105,7 +105,7 @@ class Plan:
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
+        room, tried = self._snapshot.free_times(job.amounts, job.makes_way), (0, 0)
         for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
@@ -117,7 +117,7 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.displaces)
+            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.makes_way)
             where = place(self._snapshot, job, fits, then) or ()
             if where and not self._snapshot.mask(where) & ~free:
                 self.keep(where, at_ns, at_ns + job.limit_ns)
@@ -158,7 +158,8 @@ class Plan:
         if at_ns is None or at_ns <= begin_ns:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
-        together_ns = ends_ns[bisect_right(ends_ns, begin_ns)] + FIRST_SPAN_NS
+        first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
+        together_ns = ends_ns[first] + FIRST_SPAN_NS
         return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
@@ -171,7 +172,9 @@ class Plan:
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
         """Nodes are kept for a job within the time."""
-        until_ns, nodes = self._rounded_down(end_ns), self._snapshot.mask(where)
+        is_later = start_ns > self._now_ns
+        until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
+        nodes = self._snapshot.mask(where)
         if until_ns <= start_ns:
             return
         kept = start_ns, until_ns, nodes
