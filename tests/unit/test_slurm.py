@@ -369,7 +369,7 @@ def test_the_clock_of_the_main_loop_is_read_from_the_lines_of_its_passes() -> No
     sched = [0.025, 20.11, 30.085]
     run["jobs"] = [{"allocated": [[at_s, "n0", "sched"] for at_s in sched]}]
     assert [clocks_of(run)[name] for name in ("main_after_s", "main_late_s")] == pytest.approx([0.005, 0.002])
-    fewer = {**run, "controller_says": []}
+    fewer = {**run, "jobs": []}
     assert [clocks_of(fewer)[name] for name in ("main_after_s", "main_late_s")] == [0.005, 0.001]
     fewer["slurm_conf"] += "AccountingStorageType=accounting_storage/slurmdbd"
     assert [clocks_of(fewer)[name] for name in ("main_after_s", "main_late_s")] == [0.39, 0.003]
