@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from analysis.papers.slurm_runs import clocks_of, hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution, job_row
-from emulator.policies.slurm import backfill
 from emulator.policies.slurm.backfill import Plan, backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
-from emulator.policies.slurm.snapshot import FreeTimes, Running, Snapshot, Waiting
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings, Weights
 from tests.commands import run_natjam
 
@@ -509,41 +508,3 @@ def _started(controller: Controller, now_ns: int) -> list[str]:
             controller.start(decision, now_ns)
             started.append(decision.job)
     return started
-
-
-class PlainPlan(Plan):
-    """A plan that tries a job from every time on at which something that is kept is free again."""
-
-    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
-        """See ``Plan``."""
-        for begin_ns, next_ns in pairwise([self._now_ns, *self._ends_ns, None]):
-            if begin_ns is None or begin_ns > self._now_ns + self._settings.bf_window_ns:
-                return
-            end_ns, taken = self._rounded_up(begin_ns + job.limit_ns), 0
-            for start_ns, until_ns, nodes in self._kept:
-                if start_ns < end_ns and until_ns > begin_ns:
-                    taken |= nodes
-            yield begin_ns, self._snapshot.nodes_for(job) & ~taken, next_ns
-
-
-@pytest.mark.parametrize("mode", [Mode.REQUEUE, Mode.SUSPEND])
-def test_every_start_of_a_day_is_that_of_a_play_that_leaves_nothing_out(
-    mode: Mode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random, hour_ns = Random(f"slurm-day-{mode}"), 3600 * SECOND_NS
-    jobs = [
-        job(
-            f"{random.choice(('low', 'low', 'low', 'high'))}{number}",
-            random.choice((1, 1, 2, 4)),
-            random.choice((1, 2, 4, 8)),
-            random.lognormvariate(0, 1) * 1500,
-            random.uniform(0, 24 * 3600),
-            limit_ns=round(random.choice((0.5, 1, 2, 8)) * hour_ns),
-        )
-        for number in range(150)
-    ]
-    of = cluster(mode, gang=mode is Mode.SUSPEND, bf_interval_ns=30 * SECOND_NS, sched_interval_ns=60 * SECOND_NS)
-    found = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    monkeypatch.setattr(backfill, "Plan", PlainPlan)
-    plain = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    assert found == plain

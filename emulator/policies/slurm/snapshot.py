@@ -46,6 +46,8 @@ class FreeTimes:
         self._times: list[int] = []
         self._masks: list[int] = []
         """At each of ``_times``, the nodes that have room by then; empty: they are to be made again."""
+        self._first_ns: dict[tuple[int, int], int | None] = {}
+        """What ``first_ns`` has found since they were made."""
         self.now = sum(1 << place for place, at in enumerate(self._at_ns) if at == ALREADY_NS)
         """The nodes that have room now."""
 
@@ -64,8 +66,10 @@ class FreeTimes:
     def first_ns(self, nodes: int, count: int) -> int | None:
         """When so many of ``nodes`` will have room; None: never."""
         self._update()
-        found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
-        return self._times[found] if found < len(self._masks) else None
+        if (nodes, count) not in self._first_ns:
+            found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
+            self._first_ns[nodes, count] = self._times[found] if found < len(self._masks) else None
+        return self._first_ns[nodes, count]
 
     def by(self, at_ns: int) -> int:
         """The nodes that will have room by then."""
@@ -77,6 +81,7 @@ class FreeTimes:
         if self._masks:
             return
         self._times, mask = [], 0
+        self._first_ns.clear()
         for at_ns, place in self._order:
             if at_ns == NEVER_NS:
                 break
