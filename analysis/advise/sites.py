@@ -340,11 +340,7 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
             node_h = job.nodes * sum(until_ns - since_ns for since_ns, until_ns in spans) / HOUR_NS
             stopped_gb_h += node_h * job.memory_mb / 1024
             stopped_gres_h += node_h * sum(many for name, many in job.gres.items() if ":" not in name)
-        stops = (sum(bool(each.stopped) for each in executions[job.name]) for job in jobs)  # without turns
-        rows = [
-            {**job_row(job.since_ns, executions[job.name]), "suspensions": stopped}
-            for job, stopped in zip(jobs, stops, strict=True)
-        ]
+        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):

@@ -16,7 +16,7 @@ from bare_heap import bare_event_s
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # of a wall's clock, on a machine that others use, too
 
 _WEEK_NS = 7 * 24 * 60 * MINUTE_NS
 _CPUS = 8
