@@ -180,6 +180,8 @@ class ReclaimOnNodes(_Reclaim):
         """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
         self._impossible: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
         """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
+        self._givers: dict[tuple[str, ...], _Jobs] = {}
+        """Jobs with victims, by the queues that they are in, until something is taken."""
 
     @property
     def depends_on(self) -> tuple[int, ...]:
@@ -226,8 +228,9 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
+        reserved = Counter((each.requester, each.group) for each in self._reservations.standing())
         for application in jobs:
-            for groups, times in self._needs(application):
+            for groups, times in self._needs(application, reserved):
                 for _ in range(times):
                     if not may(application, groups):
                         return
@@ -257,9 +260,11 @@ class ReclaimOnNodes(_Reclaim):
         return lambda _, __: limit is None or self._reservations.made - made < limit
 
     def _jobs_with_victims_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
-        views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
-        left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
-        return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+        if (among := tuple(queues)) not in self._givers:
+            views = (self._state.queues.job_views(queue, now_ns) for queue in among)
+            left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
+            self._givers[among] = [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+        return self._givers[among]
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
@@ -276,17 +281,19 @@ class ReclaimOnNodes(_Reclaim):
         later = order[order.index(application.name) + 1 :]
         return [tuple([givers[job] for job in later if job in givers])]
 
-    def _needs(self, application: Application) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
-        """Groups of the containers that the job wants on any node, and how many more than are reserved for it: each by
-        itself, or once all that a gang needs.  If maps wait, they come first."""
+    def _needs(
+        self, application: Application, reserved: Mapping[tuple[str, str], int]
+    ) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
+        """Groups of the containers that the job wants on any node, and how many more than are ``reserved`` for it: each
+        by itself, or once all that a gang needs.  If maps wait, they come first."""
         gangs = self._offers.gangs
         if gangs.waits(application):
             members = gangs.members(application)
             yield from ((members, 1),) if members else ()
             return
-        reserved = Counter(each.group for each in self._reservations.standing() if each.requester == application.name)
         for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
-            if (lacking := requested_anywhere(application, group.name) - reserved[group.name]) > 0:
+            lacking = requested_anywhere(application, group.name) - reserved.get((application.name, group.name), 0)
+            if lacking > 0:
                 yield (group,), lacking
 
     def _reclaim_capacity(
@@ -294,7 +301,7 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Generator[Contract | StrictContract, None, bool]:
         """Reclaim what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
-        names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
+        names = tuple([tuple([job.name for job in of_queue]) for of_queue in jobs])
         alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
         if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
             return False
@@ -324,12 +331,13 @@ class ReclaimOnNodes(_Reclaim):
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
-            fitting = [name for name, room in free.items() if fits(request, room)]
-            victims = NodeVictims(fitting[0], ()) if fitting else None
+            fitting = next((name for name, room in free.items() if fits(request, room)), None)
+            victims = None if fitting is None else NodeVictims(fitting, ())
             if victims is None:
                 left = [task for task in ranked() if task.container not in gone]
                 coming = {name: plus(free[name], more) for name, more in trial.expected.items() if name in free}
-                spare = {**free, **coming}
+                changing = {task.node for task in left} | coming.keys()  # nothing else has become large enough
+                spare = {name: coming.get(name, room) for name, room in free.items() if name in changing}
                 across_jobs = self._victim_jobs.tasks is not None
                 victims = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
             if victims is None:
@@ -346,6 +354,7 @@ class ReclaimOnNodes(_Reclaim):
     def _forget_ranks(self) -> None:
         self._ranks.clear()
         self._impossible.clear()
+        self._givers.clear()
 
     def _go(self, victims: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""

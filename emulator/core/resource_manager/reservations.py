@@ -118,11 +118,7 @@ class Reservations:
 
     def free(self) -> dict[str, Resources]:
         """What is free of each node that is there, beside what is reserved; it may be below 0."""
-        free = {
-            node.name: minus(node.settings.resources, node.ledger.charged)
-            for node in self._state.nodes.values()
-            if _is_there(node)
-        }
+        free = {name: node.free for name, node in self._state.nodes.items() if node.state is NodeState.ALIVE}
         for each in self.standing():
             free[each.node] = minus(free[each.node], each.request)
         return free
@@ -240,7 +236,8 @@ def requested_anywhere(application: Application, group: str) -> int:
     requests = application.requests
     if group == MASTER:
         return int(requests.application_master is not None)
-    if application.maps_wait and all(group != each.name for each in application.for_shuffle):
+    if application.maps_wait and application.groups[group] not in application.for_shuffle:
         return 0
-    saved = sum(task.group == group and resume.container is None for task, (resume, _) in requests.resumes.items())
+    resumes = requests.resumes
+    saved = sum([task.group == group and one.container is None for task, (one, _) in resumes.items()]) if resumes else 0
     return len(requests.since[group]) + saved
