@@ -23,10 +23,11 @@ stopped process goes on holding is not freed, so a process is not stopped for it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +37,7 @@ from emulator.core.machine import keyed_random
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.offers import Components, Offers
+from emulator.core.resource_manager.queue_ledger import job_view
 from emulator.core.resource_manager.reservations import requested_anywhere
 from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
 from emulator.policies.mechanism import needs_no_job
@@ -56,6 +58,17 @@ class _Reclaim:
         self._preemptor = parts.preemptor
         self._offers = offers
         self._victim_jobs = victim_jobs
+
+    def _order_in(self, queue: str, now_ns: int) -> tuple[Sequence[Application], Callable[[JobView], Any]]:
+        """The jobs of a queue that may lack something, in the order in which its jobs may take from each other, and the
+        sort key of that order.  If it is fixed, no other job is looked at."""
+        view, policy = self._state.view(now_ns), self._scheduler.preemption_order
+        key = policy.sort_key
+        if key is not None and policy == self._scheduler.job_selection:
+            return self._state.waiting(queue, view).jobs, lambda job: (key(job), job.order)
+        order = order_jobs(policy, view, tuple(self._state.queues.job_views(queue, now_ns)))
+        places = {name: place for place, name in enumerate(order)}  # a job that is left out comes after none
+        return [self._state.applications[name] for name in order], lambda job: places.get(job.name, -1)
 
 
 class ReclaimContainers(_Reclaim):
@@ -127,16 +140,17 @@ class ReclaimContainers(_Reclaim):
         ask for more.  Jobs after a gang that waits take nothing: it would keep that.
         """
         view = self._state.view(now_ns)
-        jobs = tuple(self._state.queues.job_views(queue, now_ns))
-        possible = self._victim_jobs.among(jobs)
-        order = order_jobs(self._scheduler.preemption_order, view, jobs)
+        applications, key = self._order_in(queue, now_ns)
+        possible = self._victim_jobs.among(self._state.queues.job_views(queue, now_ns))
+        victims = sorted(possible.values(), key=key)
+        keys = list(map(key, victims))
         made = 0
-        for rank, name in enumerate(order):
-            application = self._state.applications[name]
-            lacking = self._lacking(application) - self._preemptor.outstanding(name)
+        for application in applications:
+            lacking = self._lacking(application) - self._preemptor.outstanding(application.name)
             is_gang, begun = self._offers.gangs.waits(application), False
             while lacking > 0:
-                later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
+                after = victims[bisect_right(keys, key(job_view(application, now_ns))) :]
+                later = tuple([possible[job.name] for job in after if job.name in possible])
                 if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
                     return True
                 if limit is not None and made >= limit and not begun:
@@ -212,11 +226,9 @@ class ReclaimOnNodes(_Reclaim):
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
         """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more
         only when something has changed."""
-        views = tuple(self._state.queues.job_views(queue, now_ns))
-        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
-        jobs = [self._state.applications[job] for job in order]
-        after = partial(self._jobs_with_victims_after, order, now_ns)
-        yield from self._serve(jobs, after, self._within_a_run(limit), now_ns)
+        applications, key = self._order_in(queue, now_ns)
+        after = partial(self._jobs_with_victims_after, key, now_ns)
+        yield from self._serve(applications, after, self._within_a_run(limit), now_ns)
         return True
 
     def _serve(
@@ -274,12 +286,11 @@ class ReclaimOnNodes(_Reclaim):
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
         return replace(net_of(view, len(going)), tasks_hold=left)
 
-    def _jobs_with_victims_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
-        """Each job takes from the jobs after it."""
+    def _jobs_with_victims_after(self, key: Callable[[JobView], Any], now_ns: int, application: Application) -> _Jobs:
+        """Each job takes from the jobs after it in the order of ``key``."""
         (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns)
-        givers = {view.name: view for view in jobs}
-        later = order[order.index(application.name) + 1 :]
-        return [tuple([givers[job] for job in later if job in givers])]
+        own = key(job_view(application, now_ns))
+        return [tuple(sorted([job for job in jobs if key(job) > own], key=key))]
 
     def _needs(
         self, application: Application, reserved: Mapping[tuple[str, str], int]
