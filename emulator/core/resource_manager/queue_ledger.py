@@ -306,14 +306,16 @@ class QueueLedger:
         before = self._asked.get(application.name, frozenset())
         if sizes != before:
             self._asked[application.name] = sizes
-            if any(size not in self._asking and not self.may_serve(size) for size in sizes):
+            new = [size for size in sizes if size not in self._asking]
+            if not all(self.may_serve(size) for size in new):
                 self._attention.ask_smaller()
             self._asking.update(sizes)
             self._asking.subtract(before)
-            for size in before:
-                if not self._asking[size]:
-                    del self._asking[size]
-            self._fitting.clear()
+            gone = [size for size in before if not self._asking[size]]
+            for size in gone:
+                del self._asking[size]
+            if new or gone:
+                self._fitting.clear()
 
     def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
         before = self._parts.get(application.name, (self._nothing, self._nothing))

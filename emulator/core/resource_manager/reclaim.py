@@ -342,7 +342,8 @@ class ReclaimOnNodes(_Reclaim):
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
-            fitting = next((name for name, room in free.items() if fits(request, room)), None)
+            roomy = {room for room in set(free.values()) if fits(request, room)}
+            fitting = next((name for name, room in free.items() if room in roomy), None) if roomy else None
             victims = None if fitting is None else NodeVictims(fitting, ())
             if victims is None:
                 left = [task for task in ranked() if task.container not in gone]
