@@ -478,9 +478,9 @@ def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
             " Workloads, or a table with --arrivals, of several priorities"
         )
     never = replace(cluster, queues=tuple(replace(queue, preemption=kueue.Preemption()) for queue in cluster.queues))
-    ways = [(Candidate({"minimum_runtime": "no preemption"}), partial(_kueue_day, never, arrivals, 0))]
+    ways = [(Candidate({"minimum_runtime": "no preemption"}), partial(_kueue_day, replace(site, cluster=never), 0))]
     ways += [
-        (Candidate({"minimum_runtime": name}), partial(_kueue_day, cluster, arrivals, minimum_ns))
+        (Candidate({"minimum_runtime": name}), partial(_kueue_day, site, minimum_ns))
         for name, minimum_ns in _MINIMUM_NS.items()
     ]
     heads = {
@@ -518,9 +518,12 @@ def drawn(arrivals: Sequence[Arrival], number: int) -> list[Arrival]:
     return found
 
 
-def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: int, number: int) -> Measures | None:
-    arrivals = drawn(recorded, number)
-    player, detector = workloads_player(cluster, arrivals, RELEASE_NS, minimum_ns), RunningSetDetector()
+def _kueue_day(site: Kueue, minimum_ns: int, number: int) -> Measures | None:
+    arrivals = drawn(site.arrivals, number)
+    player, detector = (
+        workloads_player(site.cluster, arrivals, RELEASE_NS, minimum_ns, site.nodes),
+        RunningSetDetector(),
+    )
     try:
         if any(detector.look(player, cycle) for cycle in player.play()):
             return None
