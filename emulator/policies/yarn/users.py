@@ -21,7 +21,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from emulator.policies.resources import fits, plus
+from emulator.policies.resources import fits, minus, plus
 from emulator.policies.yarn.amounts import Amounts, exact
 from emulator.vocabulary import Frozen, Resources
 
@@ -38,6 +38,11 @@ class QueueLimits(Frozen):
     """``user-settings.<user>.weight``: how many times the limit of other users each of these has."""
     maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold."""
+
+    @property
+    def limits_nobody(self) -> bool:
+        """Whether each user may hold what the queue may."""
+        return self.user_limit_factor is None and self.minimum_user_limit_percent == 100 and not self.user_weights
 
     def weight_of(self, user: str) -> Fraction:
         """How many times the limit of other users this one has."""
@@ -67,7 +72,9 @@ def user_limit(
     if use.share >= use.guaranteed_share:
         current = plus(_up((each * use.share for each in amounts.whole), smallest), smallest)
     least = exact(limits.minimum_user_limit_percent) / 100
-    equal = _up(each / use.active_weights for each in map(Fraction, plus(use.active, smallest)))
+    equal = amounts.none
+    if use.active_weights:
+        equal = _up(each / use.active_weights for each in map(Fraction, plus(use.active, smallest)))
     part = amounts.larger(equal, _up(each * least for each in current))
     largest = use.maximum
     if limits.user_limit_factor is not None and any(use.guaranteed):
@@ -97,6 +104,16 @@ def user_masters_limit(
 def may_start(master: Resources, held: Resources, limit: Resources) -> bool:
     """Whether one more ApplicationMaster may start beside those of the queue that hold so much."""
     return not any(held) or fits(plus(held, master), limit)
+
+
+def to_give_up(limit: Resources, held: Resources, reserved: Resources, amounts: Amounts) -> Resources | None:
+    """What of its reservations an application has to give up for its user to hold no more than his limit; None: that
+    would not be enough, so it gets nothing."""
+    if not amounts.more(held, limit):
+        return amounts.none
+    if not amounts.some(reserved) or amounts.more(minus(held, reserved), limit):
+        return None
+    return minus(held, limit)
 
 
 def _up(amount: Iterable[Fraction], step: Resources = ()) -> Resources:
