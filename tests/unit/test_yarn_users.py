@@ -1,5 +1,7 @@
 """Worked examples of the limits of users, of the documentation of Hadoop 3.4's CapacityScheduler.
 
+Runs of several users are in ``test_yarn_records``.
+
 https://hadoop.apache.org/docs/r3.4.1/hadoop-yarn/hadoop-yarn-site/CapacityScheduler.html, "Queue Properties".
 """
 
@@ -15,6 +17,7 @@ from emulator.policies.yarn.users import (
     QueueUse,
     masters_limit,
     may_start,
+    to_give_up,
     user_limit,
     user_masters_limit,
 )
@@ -30,7 +33,7 @@ def limit_of(
     """What one user may hold of a queue that is guaranteed this part of the cluster, may have all of it, and holds so
     much, so much of it by its active users."""
     guaranteed = (int(1000 * of),)
-    use = QueueUse(guaranteed, (1000,), of, Fraction(held, 1000), (active,), users)
+    use = QueueUse(guaranteed, (1000,), Fraction(held, 1000), (active,), users)
     return user_limit(limits, use, weight, SMALLEST, CLUSTER)[0]
 
 
@@ -66,6 +69,16 @@ def test_a_user_who_asks_for_nothing_leaves_his_part_to_the_active_ones() -> Non
 
 def test_a_queue_whose_guarantee_is_less_than_a_container_makes_progress() -> None:
     assert limit_of(QueueLimits(user_limit_factor=1.0), 0, 0, ONE, of=Fraction(1, 5000)) == 1
+
+
+@pytest.mark.parametrize(
+    ("held", "reserved", "found"), [(9, 0, 0), (10, 5, 0), (12, 0, None), (12, 1, None), (12, 2, 2)]
+)
+def test_who_holds_more_than_his_limit_gets_nothing_unless_he_gives_up_what_is_reserved(
+    held: int, reserved: int, found: int | None
+) -> None:
+    given_up = to_give_up((10,), (held,), (reserved,), CLUSTER)
+    assert given_up == (None if found is None else (found,))
 
 
 class TestApplicationMasters:

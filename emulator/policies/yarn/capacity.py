@@ -436,7 +436,6 @@ class CapacityScheduler:
         use = QueueUse(
             queue.guaranteed,
             queue.maximum,
-            queue.capacity,
             sum((amounts.ratio(each, amounts.whole) for each in held.values()), Fraction(0)),
             total((held[user] for user in active), amounts.none),
             sum(map(limits.weight_of, active), Fraction(0)),

@@ -9,8 +9,7 @@ container.
 The ApplicationMasters of a queue hold together at most ``maximum-am-resource-percent`` of what it may use, and those of
 a user his part of that.  While none runs, one may start whatever its size.
 
-(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.  No run with several users was recorded: the rules are held
-against the examples of Hadoop's documentation only.)
+(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.)
 """
 
 from __future__ import annotations
@@ -54,8 +53,6 @@ class QueueUse(NamedTuple):
 
     guaranteed: Resources
     maximum: Resources
-    guaranteed_share: Fraction
-    """The share of the cluster that it is guaranteed."""
     share: Fraction
     """The sum of its users' dominant shares of the cluster."""
     active: Resources
@@ -69,8 +66,9 @@ def user_limit(
 ) -> Resources:
     """What an active user of this weight may hold, in multiples of the smallest container."""
     current = guaranteed = amounts.larger(use.guaranteed, smallest)
-    if use.share >= use.guaranteed_share:
-        current = plus(_up((each * use.share for each in amounts.whole), smallest), smallest)
+    consumed = _up((each * use.share for each in amounts.whole), smallest)
+    if not amounts.more(guaranteed, consumed):
+        current = plus(consumed, smallest)
     least = exact(limits.minimum_user_limit_percent) / 100
     equal = amounts.none
     if use.active_weights:
