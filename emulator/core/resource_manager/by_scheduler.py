@@ -146,7 +146,9 @@ class ByScheduler:
         self._decisions.begin(answer.decisions)
         for place, decision in enumerate(answer.decisions):
             try:
-                yield self._decisions.checked(decision, now_ns)
+                checked = self._decisions.checked(decision, now_ns)
+                if checked is not None:
+                    yield checked
             except InvalidDecisionError as error:
                 if not unknown & self._decisions.concerns(decision):
                     what = shown(*answer.lines[place]) if answer.lines else str(decision)
