@@ -35,6 +35,7 @@ from emulator.policies.yarn.capacity import CapacityScheduler, Node, Queue, Requ
 from emulator.policies.yarn.ideal import Need
 from emulator.policies.yarn.marks import Marks
 from emulator.policies.yarn.options import YarnPreemption
+from emulator.policies.yarn.users import QueueLimits
 from emulator.policies.yarn.victims import Application, Held, select
 from emulator.vocabulary import Resources
 from tests.peers.holding import hold_records, records
@@ -241,6 +242,11 @@ class Played:
             given.get("ordering_policy") == "priority-utilization",
             given.get("ordering_policy") == "fair",
             given.get("disable_preemption", False) or (parent is not None and parent.is_disabled),
+            QueueLimits(
+                given.get("user_limit_factor", 100.0),
+                given.get("minimum_user_limit_percent", 100.0),
+                maximum_am_resource_percent=given.get("maximum_am_resource_percent", 1.0),
+            ),
             parent,
         )
         queue.children = [self._queue(child, whole, queue, shares) for child in given.get("queues", ())]
@@ -284,7 +290,8 @@ class Played:
     def _submit(self, index: int, given: Record) -> None:
         master = self._amount((given["am"]["memory_mb"], given["am"]["vcores"]))
         queue = self._queues[given["queue"]]
-        application = self._scheduler.submit(given["name"], queue, given.get("priority", 0), master)
+        user = given.get("user", "u")
+        application = self._scheduler.submit(given["name"], queue, given.get("priority", 0), master, user)
         tasks = [(task, 0) for task in range(len(given["tasks"]))]
         self._jobs[given["name"]] = _Job(index, given, application, tasks, len(tasks))
 

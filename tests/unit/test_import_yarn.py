@@ -497,6 +497,18 @@ class TestQueuesAndTheirUsers:
         said = any("of queue b" in loss.what for loss in found.losses)
         assert said is (factor == 1 and users == 2)
 
+    def test_the_applications_that_it_reads_are_never_written(self, tmp_path: Path) -> None:
+        apps = tmp_path / "mine.jobs.jsonl"
+        app = {"id": "application_1_0001", "queue": "root.b", "finalStatus": "SUCCEEDED", "startedTime": 1000}
+        app |= {"finishedTime": 61_000, "elapsedTime": 60_000, "memorySeconds": 204_800, "vcoreSeconds": 200}
+        apps.write_text(json.dumps({"apps": {"app": [app]}}))
+        read = apps.read_bytes()
+        scheduler = hadoop(tmp_path, "cs.xml", self.TREE)
+        done = natjam("--scheduler", scheduler, "--apps", apps, "--out", tmp_path / "mine.yaml")
+        assert done.exit_code == 2
+        assert "is a file that the command reads; write to another file" in " ".join(done.output.split())
+        assert apps.read_bytes() == read
+
 
 class TestTheFairSchedulersPreemption:
     SITE: ClassVar = {
@@ -535,6 +547,6 @@ class TestTheFairSchedulersPreemption:
     )
     def test_a_cap_below_the_share_of_a_queue_is_a_cap(self, tmp_path: Path, maximum: str, share: float) -> None:
         queues = self.found(tmp_path, "", maximum).experiment["scheduler"]["allocation"]["queues"]
-        assert queues["prod"] == {"capacity": 0.75, "maximum": 1.0}
+        assert queues["prod"] == {"capacity": 1 - share, "maximum": 1.0}, "what adhoc may not have"
         assert queues["adhoc"]["capacity"] == pytest.approx(share)
         assert queues["adhoc"]["maximum"] == pytest.approx(share if share < 0.25 else 1.0)

@@ -38,9 +38,20 @@ class TestRounds:
 
 class TestRuns:
     def test_the_recorded_runs(self, capsys: pytest.CaptureFixture[str]):
-        """One of each kind: one size, sizes, dominant resources, nested queues, applications of a queue."""
+        """One of each kind: one size, sizes, dominant resources, nested queues, applications of a queue; and three with
+        several users and their limits."""
         assert yarn.main(["runs", RUNS]) == 0
-        assert capsys.readouterr().out == "5 of 5 equal\n"
+        assert capsys.readouterr().out == "8 of 8 equal\n"
+
+    @pytest.mark.parametrize("limit", ["user_limit_factor", "minimum_user_limit_percent"])
+    def test_the_limits_of_users_decide_the_recorded_runs(self, limit: str):
+        """Without them the logs differ."""
+        found = []
+        for run in json.loads(Path(RUNS).read_text())[-3:]:
+            for queue in run["queues"]:
+                del queue[limit]
+            found.append(yarn.differs_in_run(run) is not None)
+        assert any(found)
 
     def test_a_run_that_differs(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         first = json.loads(Path(RUNS).read_text())[0]

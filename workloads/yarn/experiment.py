@@ -428,13 +428,18 @@ def _memory_mb(value: int, imported: Imported) -> int:
 
 
 def write_import(imported: Imported, sources: Sources, out: Path) -> None:
-    """Write the experiment, and beside it its applications, if any.  Raises RunError."""
+    """Write the experiment, and beside it its applications, if any.
+
+    Raises ConfigError: it would write over a file that was read; RunError.
+    """
     workload: dict[str, Any] = {"jobs": _example_jobs(imported.experiment["scheduler"]["allocation"]["queues"])}
+    given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
+    beside = out.with_suffix(".jobs.jsonl")
+    if imported.applications is not None and beside.exists() and any(map(beside.samefile, given)):
+        raise ConfigError(f"{beside}: is a file that the command reads; write to another file than {out}")
     if imported.applications is not None:
-        beside = out.with_suffix(".jobs.jsonl")
         write_workload(beside, Trace(imported.applications.header, iter(imported.applications.jobs)))
         workload = {"trace": {"format": "natjam", "path": beside.name}}
-    given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
     lines = [f"Made by natjam import yarn from {', '.join(path.name for path in given)}."]
     lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.losses)]
     head = "".join(f"# {printable(line)}\n" for line in lines)

@@ -12,7 +12,9 @@ A request that is too large for what the node has free is reserved there.  What 
 may have one reservation, and more the longer it starves.  If it gets a container elsewhere while it may not have one
 more, one of its reservations is given up for that; so is one if only that makes room below the maximum of its queue.
 If the first request of an application is too large for what its queue may still hold, queues that come later leave that
-alone in this turn.
+alone in this turn.  An application whose user holds more than he may (``users``) is passed over, unless he would not
+without its reservations: then one of them is given up.  One whose ApplicationMaster would be one too many waits, and
+asks for nothing until another of its queue is gone.
 
 A container that is killed gives its resources back to its queue at once, and to its node when the node reports it gone.
 """
@@ -23,12 +25,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import ceil
 from typing import NamedTuple
 
 from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
 from emulator.policies.yarn.amounts import Amounts, single
 from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.users import (
+    QueueLimits,
+    QueueUse,
+    masters_limit,
+    may_start,
+    to_give_up,
+    user_limit,
+    user_masters_limit,
+)
 from emulator.policies.yarn.victims import Application, Held
 from emulator.vocabulary import Resources
 
@@ -86,6 +96,11 @@ class RunningApplication:
     """Its containers, by name."""
     leaving: dict[str, Request] = field(default_factory=dict)
     """Those that were killed and are still on their nodes."""
+    user: str = ""
+    master: Resources | None = None
+    """What its ApplicationMaster asks for; None: it has none here."""
+    is_waiting: bool = False
+    """Whether its ApplicationMaster would be one too many."""
 
 
 @dataclass(eq=False, slots=True)
@@ -107,9 +122,12 @@ class Queue:
     """Whether its applications are served by what they hold (``fair``), or in their order (``fifo``)."""
     is_disabled: bool = False
     """``disable_preemption``."""
+    limits: QueueLimits = field(default_factory=QueueLimits)
     parent: Queue | None = None
     children: list[Queue] = field(default_factory=list)
     applications: list[RunningApplication] = field(default_factory=list)
+    current: Resources = ()
+    """What it might hold when a node reported last; none: no node has."""
 
     @property
     def path(self) -> Iterator[Queue]:
@@ -128,10 +146,11 @@ class Queue:
             yield from child.leaves
 
     def in_order(self) -> list[RunningApplication]:
-        """Its applications in the order of service."""
+        """Its applications in the order of service, without those that wait for their ApplicationMaster's turn."""
+        running = (each for each in self.applications if not each.is_waiting)
         if self.is_fair:
-            return sorted(self.applications, key=lambda each: (each.used[0] - each.reserved[0], each.order))
-        return sorted(self.applications, key=lambda each: (-each.priority, each.order))
+            return sorted(running, key=lambda each: (each.used[0] - each.reserved[0], each.order))
+        return sorted(running, key=lambda each: (-each.priority, each.order))
 
 
 @dataclass(eq=False, slots=True)
@@ -184,11 +203,11 @@ class CapacityScheduler:
 
     # ---- what comes in ----
 
-    def submit(self, name: str, queue: Queue, priority: int, master: Resources) -> RunningApplication:
+    def submit(self, name: str, queue: Queue, priority: int, master: Resources, user: str = "") -> RunningApplication:
         """An application asks for the container of its ApplicationMaster."""
         self._submitted += 1
         none = self.amounts.none
-        application = RunningApplication(name, queue, priority, self._submitted, none, none)
+        application = RunningApplication(name, queue, priority, self._submitted, none, none, user=user)
         queue.applications.append(application)
         self.ask(application, "am", master, 0, 0)
         return application
@@ -197,6 +216,9 @@ class CapacityScheduler:
         """An application asks for one container."""
         application.requests.append(Request(application, name, amount, priority, number))
         application.requests.sort(key=lambda request: (request.priority, request.number))
+        if number == 0 and application.master is None:
+            application.master, application.is_waiting = amount, True
+            self._admit(application.queue)
 
     def kill(self, request: Request) -> None:
         """The container goes: its queue has what it holds, and its node not yet."""
@@ -214,6 +236,7 @@ class CapacityScheduler:
     def end(self, application: RunningApplication) -> None:
         """An application is gone."""
         application.queue.applications.remove(application)
+        self._admit(application.queue)
 
     def unreserve(self, request: Request, node: str) -> Step:
         """What is reserved on the node is given up."""
@@ -254,6 +277,7 @@ class CapacityScheduler:
     def _assign(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
         """The first thing that can be done for the queue; ``limit``: how much it may hold."""
         none = self.amounts.none
+        queue.current = limit
         if not self._is_below(queue, limit, queue.reserved):
             return _Turn([], none)
         if not queue.children:
@@ -280,24 +304,32 @@ class CapacityScheduler:
     def _assign_leaf(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
         amounts = self.amounts
         headroom = minus(limit, queue.used)
+        held, limits = ({}, {}) if queue.limits.limits_nobody else self._users(queue)
+        over: Resources | None = amounts.none
         for application in queue.in_order():
             if not self._is_below(queue, limit, application.reserved):
                 break
             if not application.requests:
                 continue
+            if limits:
+                user = application.user
+                over = to_give_up(limits[user], held[user], application.reserved, amounts)
+            if over is None:
+                continue
             request = application.requests[0]
             if not fits(request.amount, plus(headroom, application.reserved)):
                 return _Turn([], amounts.larger(headroom, amounts.none))
-            if steps := self._try(request, node, headroom):
+            if steps := self._try(request, node, headroom, over):
                 return _Turn(steps, amounts.none)
         return _Turn([], amounts.none)
 
-    def _try(self, request: Request, node: Node, headroom: Resources) -> list[Step]:
-        """Allocate or reserve, if that is possible; ``headroom``: what its queue may still hold."""
+    def _try(self, request: Request, node: Node, headroom: Resources, over: Resources) -> list[Step]:
+        """Allocate or reserve, if that is possible; ``headroom``: what its queue may still hold; ``over``: what has to
+        be given up for its user."""
         amounts = self.amounts
         if not fits(request.amount, node.size):
             return []
-        lacks = amounts.larger(minus(request.amount, headroom), amounts.none)
+        lacks = amounts.larger(minus(request.amount, headroom), over)
         is_full = any(each > 0 for each in lacks)
         may_reserve = self._may_reserve(request)
         if not fits(request.amount, node.free):
@@ -378,22 +410,59 @@ class CapacityScheduler:
         )
 
     def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
-        """What a leaf wants, at most what its user may have; and the same without what is reserved."""
-        none, whole = self.amounts.none, self.amounts.whole
-        share = self.amounts.ratio(queue.used, whole)
-        if share < queue.capacity:
-            limit = tuple(map(Fraction, queue.guaranteed))
-        else:
-            limit = tuple(all_of * share + least for all_of, least in zip(whole, self._smallest, strict=True))
-        steps = zip(limit, self._smallest, strict=True)
-        left = lacking(tuple(ceil(each / step) * step for each, step in steps), queue.used)
-        asked = [
-            (total((request.amount for request in application.requests), none), application.reserved)
-            for application in queue.applications
-        ]
-        wants = total((each for each, _ in asked), none)
-        less_reserved = total((lacking(each, reserved) for each, reserved in asked), none)
-        return common(wants, left), common(less_reserved, left)
+        """What a leaf wants, of each user at most what he may have; and the same without what is reserved."""
+        held, limits = self._users(queue)
+        found: list[Resources] = []
+        for counts in (False, True):
+            left = {user: lacking(limits[user], held[user]) for user in held}
+            wants = self.amounts.none
+            for application in queue.in_order():
+                asked = total((request.amount for request in application.requests), wants)
+                asked = common(lacking(asked, application.reserved) if counts else asked, left[application.user])
+                left[application.user] = minus(left[application.user], asked)
+                wants = plus(wants, asked)
+            found.append(wants)
+        return found[0], found[1]
+
+    # ---- users and ApplicationMasters ----
+
+    def _users(self, queue: Queue) -> tuple[dict[str, Resources], dict[str, Resources]]:
+        """What each user of a leaf holds, and what he may."""
+        amounts, limits = self.amounts, queue.limits
+        held: dict[str, Resources] = {}
+        for application in queue.applications:
+            held[application.user] = plus(held.get(application.user, amounts.none), application.used)
+        active = {each.user for each in queue.applications if each.requests and not each.is_waiting}
+        use = QueueUse(
+            queue.guaranteed,
+            queue.maximum,
+            sum((amounts.ratio(each, amounts.whole) for each in held.values()), Fraction(0)),
+            total((held[user] for user in active), amounts.none),
+            sum(map(limits.weight_of, active), Fraction(0)),
+        )
+        return held, {user: user_limit(limits, use, limits.weight_of(user), self._smallest, amounts) for user in held}
+
+    def _admit(self, queue: Queue) -> None:
+        """The applications whose ApplicationMasters may start ask from now on, in their order."""
+        limits, none = queue.limits, self.amounts.none
+        usable = queue.current if queue.current and fits(queue.guaranteed, queue.current) else queue.guaranteed
+        limit = masters_limit(limits, usable, self._smallest)
+        by_user: dict[str, Resources] = {}
+        for application in queue.applications:
+            if application.master is not None and not application.is_waiting:
+                by_user[application.user] = plus(by_user.get(application.user, none), application.master)
+        waiting = [each for each in queue.applications if each.is_waiting]
+        running = {each.user for each in queue.applications if not each.is_waiting}
+        active = {each.user for each in queue.applications if each.requests and not each.is_waiting}
+        active |= {each.user for each in waiting} - running
+        for application in sorted(waiting, key=lambda each: (-each.priority, each.order)):
+            user, master = application.user, application.master or none
+            weight = limits.weight_of(user)
+            own = user_masters_limit(limits, queue.guaranteed, len(active), weight, self._smallest)
+            all_held, held = total(by_user.values(), none), by_user.get(user, none)
+            if may_start(master, all_held, limit) and (not any(all_held) or fits(plus(held, master), own)):
+                application.is_waiting = False
+                by_user[user] = plus(held, master)
 
     def applications(self) -> dict[str, list[Application]]:
         """The applications of each leaf, the last of its order first, with what they hold and have reserved."""

@@ -1,0 +1,126 @@
+"""What one user of a queue may hold, and how much of it ApplicationMasters may.
+
+The *active* users of a queue are those with a running application that still asks for something.  Each may hold an
+equal part of what they hold together, or ``minimum-user-limit-percent`` of the queue if that is more.  The queue counts
+as what it is guaranteed, or what it holds if that is more.  No user may hold more than ``user-limit-factor`` times the
+guarantee, however idle the cluster is.  One who holds more than his limit gets nothing; so he may exceed it by one
+container.
+
+The ApplicationMasters of a queue hold together at most ``maximum-am-resource-percent`` of what it may use, and those of
+a user his part of that.  While none runs, one may start whatever its size.
+
+(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from emulator.policies.resources import fits, minus, plus
+from emulator.policies.yarn.amounts import Amounts, exact
+from emulator.vocabulary import Frozen, Resources
+
+
+class QueueLimits(Frozen):
+    """What is set of the users and the ApplicationMasters of a queue."""
+
+    user_limit_factor: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """``user-limit-factor``: what one user may hold at most, as a multiple of the queue's guarantee.  None: -1, all
+    that the queue may."""
+    minimum_user_limit_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 100.0
+    """``minimum-user-limit-percent``: the part of the queue that a user may hold, however many are active."""
+    user_weights: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = msgspec.field(default_factory=dict)
+    """``user-settings.<user>.weight``: how many times the limit of other users each of these has."""
+    maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold."""
+
+    @property
+    def limits_nobody(self) -> bool:
+        """Whether each user may hold what the queue may."""
+        return self.user_limit_factor is None and self.minimum_user_limit_percent == 100 and not self.user_weights
+
+    def weight_of(self, user: str) -> Fraction:
+        """How many times the limit of other users this one has."""
+        return exact(self.user_weights.get(user, 1.0))
+
+
+class QueueUse(NamedTuple):
+    """A queue as its users share it."""
+
+    guaranteed: Resources
+    maximum: Resources
+    share: Fraction
+    """The sum of its users' dominant shares of the cluster."""
+    active: Resources
+    """What its active users hold together."""
+    active_weights: Fraction
+    """The sum of the weights of the active users."""
+
+
+def user_limit(
+    limits: QueueLimits, use: QueueUse, weight: Fraction, smallest: Resources, amounts: Amounts
+) -> Resources:
+    """What an active user of this weight may hold, in multiples of the smallest container."""
+    current = guaranteed = amounts.larger(use.guaranteed, smallest)
+    consumed = _up((each * use.share for each in amounts.whole), smallest)
+    if not amounts.more(guaranteed, consumed):
+        current = plus(consumed, smallest)
+    least = exact(limits.minimum_user_limit_percent) / 100
+    equal = amounts.none
+    if use.active_weights:
+        equal = _up(each / use.active_weights for each in map(Fraction, plus(use.active, smallest)))
+    part = amounts.larger(equal, _up(each * least for each in current))
+    largest = use.maximum
+    if limits.user_limit_factor is not None and any(use.guaranteed):
+        largest = tuple(int(each * exact(limits.user_limit_factor)) for each in guaranteed)
+    found = _up(map(Fraction, amounts.smaller(part, largest)), smallest)
+    return found if weight == 1 else _down((each * weight for each in found), smallest)
+
+
+def masters_limit(limits: QueueLimits, usable: Resources, smallest: Resources) -> Resources:
+    """What the ApplicationMasters of a queue that can use so much may hold together."""
+    share = exact(limits.maximum_am_resource_percent)
+    return _up((each * share for each in usable), smallest)
+
+
+def user_masters_limit(
+    limits: QueueLimits, guaranteed: Resources, active_users: int, weight: Fraction, smallest: Resources
+) -> Resources:
+    """What the ApplicationMasters of one of so many active users may hold together."""
+    part = max(exact(limits.minimum_user_limit_percent) / 100, Fraction(1, max(active_users, 1)))
+    factor = Fraction(1)
+    if limits.user_limit_factor is not None:
+        factor = min(part * weight, Fraction(1)) * exact(limits.user_limit_factor)
+    share = exact(limits.maximum_am_resource_percent) * factor
+    return _up((each * share for each in guaranteed), smallest)
+
+
+def may_start(master: Resources, held: Resources, limit: Resources) -> bool:
+    """Whether one more ApplicationMaster may start beside those of the queue that hold so much."""
+    return not any(held) or fits(plus(held, master), limit)
+
+
+def to_give_up(limit: Resources, held: Resources, reserved: Resources, amounts: Amounts) -> Resources | None:
+    """What of its reservations an application has to give up for its user to hold no more than his limit; None: that
+    would not be enough, so it gets nothing."""
+    if not amounts.more(held, limit):
+        return amounts.none
+    if not amounts.some(reserved) or amounts.more(minus(held, reserved), limit):
+        return None
+    return minus(held, limit)
+
+
+def _up(amount: Iterable[Fraction], step: Resources = ()) -> Resources:
+    """Up to whole steps, of 1 where there is none."""
+    found = [-(-each // 1) for each in amount]
+    steps = [each or 1 for each in step] or [1] * len(found)
+    return tuple(-(-each // size) * size for each, size in zip(found, steps, strict=True))
+
+
+def _down(amount: Iterable[Fraction], step: Resources) -> Resources:
+    """Down to whole steps."""
+    return tuple(int(each // (size or 1)) * (size or 1) for each, size in zip(amount, step, strict=True))
