@@ -249,7 +249,8 @@ def slurm(
         -o JobIDRaw,Partition,Submit,Eligible,ElapsedRaw,State,NNodes,NCPUS,TimelimitRaw,QOS,User,Account,AllocTRES \\
         > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
-      sacctmgr --parsable2 show qos > qos.txt; sacctmgr --parsable2 show assoc > assoc.txt
+      sacctmgr --parsable2 show qos > qos.txt; sacctmgr --parsable2 show assoc \\
+        format=Account,User,ParentName,Share,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall,Priority > assoc.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --assoc assoc.txt --out mine.yaml
     """
     from workloads.slurm.site import read_slurm

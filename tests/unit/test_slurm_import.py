@@ -652,6 +652,15 @@ def test_associations_and_limits_as_sacctmgr_prints_them(tmp_path: Path) -> None
     assert [each.what for each in found.losses if each.effect is Effect.DECIDES] == ["Partition=gpu of association u"]
 
 
+def test_accounts_without_their_parents_are_said_where_there_are_shares_or_limits(tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text("Account|User|Share\nroot||1\nbio||60\nbio|ana|1\n")
+    of_all = f"ClusterName=C\nAccountingStorageType=accounting_storage/slurmdbd\n{SITE}"
+    for lines, said in (("", 0), ("AccountingStorageEnforce=limits\n", 1)):
+        (tmp_path / "site.conf").write_text(lines + of_all)
+        found = read_conf(tmp_path / "site.conf", None, tmp_path / "assoc.txt")
+        assert [each.what for each in found.losses].count("no column ParentName") == said
+
+
 def test_what_decides_in_associations_and_is_not_modelled_is_said(tmp_path: Path) -> None:
     (tmp_path / "assoc.txt").write_text(
         "Account|User|Par Name|Share|GrpWall|GrpTRESMins|MaxJobsAccrue|MaxSubmit|Def QOS\n"
@@ -697,7 +706,7 @@ def test_what_fair_share_does_not_know_is_said(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(TWO_JOBS)
     said = {}
     for share in ("parent", "3"):
-        (tmp_path / "assoc.txt").write_text(f"Account|User|Share\nroot||1\na||2\na|u|{share}\n")
+        (tmp_path / "assoc.txt").write_text(f"Account|User|ParentName|Share\nroot|||1\na||root|2\na|u||{share}\n")
         _, losses = read_slurm(tmp_path / "site.conf", tmp_path / "sacct.txt", associations=tmp_path / "assoc.txt")
         said[share] = [each.what for each in losses if each.effect is Effect.DECIDES]
     assert said == {"parent": ["usage", "Share=parent"], "3": ["usage"]}

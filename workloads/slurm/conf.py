@@ -30,7 +30,14 @@ from emulator.sites.slurm import (
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.lines import UNLIMITED, Line, Where, node_names, read_lines, read_table, time_ns, whole
-from workloads.slurm.tres import gres, limits_of_row, memory_mb, read_associations, weights_of_tres
+from workloads.slurm.tres import (
+    COMMAND_OF_ASSOCIATIONS,
+    gres,
+    limits_of_row,
+    memory_mb,
+    read_associations,
+    weights_of_tres,
+)
 
 MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
@@ -401,8 +408,13 @@ def _read_qos(site: Site, path: Path) -> tuple[Qos, ...]:
 
 def _associations(site: Site, path: Path) -> Iterator[Association]:
     """Those of a table.  Raises ConfigError: it cannot be read, a column is missing, or a value is none."""
-    for where, row, association in read_associations(path, site.value("clustername")):
+    weights = site.settings.get("weights")
+    has_tree = bool(site.settings.get("enforces_limits")) or (weights is not None and weights.fair_share > 0)
+    for number, (where, row, association) in enumerate(read_associations(path, site.value("clustername"))):
         of = row["User"] or row["Account"]
+        if has_tree and not number and "ParentName" not in row:
+            why = f"accounts count as if none were in another; print the table with {COMMAND_OF_ASSOCIATIONS}"
+            site.lose("no column ParentName", where, why)
         for column, value in row.items():
             what = printable(f"{column}={value[:60]} of association {of}")
             site.given.append(Given(_ASSOCIATION, column, value, str(where), what))
