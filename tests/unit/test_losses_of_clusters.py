@@ -566,8 +566,9 @@ _ALSO_READ = {
     ("kueue", "Node.spec.taints.value"),
     ("kueue", "PriorityClass.globalDefault"),
     ("kueue", "PriorityClass.preemptionPolicy"),
+    ("kueue", "Workload.spec.podSets.template.spec.containers.restartPolicy"),
 }
-"""What Kueue's import reads because kube-scheduler's does."""
+"""What Kueue's import reads because kube-scheduler's does, or because init containers have it."""
 _IMPLIED = {
     ("kubernetes", "PodGroup.spec.schedulingPolicy.basic"),
     ("kubernetes", "Job.spec.template.spec"),
