@@ -86,7 +86,8 @@ def spread(
         now_real_s = time.monotonic()
         if timed:
             timed += len(done)
-            size = max(1, int(_BATCH_REAL_S * timed / max(1e-9, (now_real_s - since_real_s) * workers.slots)))
+            fitting = int(_BATCH_REAL_S * timed / max(1e-9, (now_real_s - since_real_s) * workers.slots))
+            size = max(1, min(fitting, 2 * size))  # the first few say little, and may show what is not needed
         elif done:
             timed, since_real_s = len(done), now_real_s  # what came before was the start of the workers
         yield done
