@@ -45,15 +45,15 @@ class _Pods:
 
     def __init__(self, podsets: dict[str, int]) -> None:
         self.podsets = podsets
-        """By name of the pod."""
+        """The podset of each pod, by the pod's name."""
         self.nodes: dict[str, str] = {}
-        """Of those that are bound."""
+        """The node of each pod that is bound, by the pod's name."""
         self.unplaced: dict[str, Placement] = {}
-        """The last answer for those that fit nowhere."""
+        """The last answer for each pod that fits on no node, by its name."""
 
     @property
     def wait(self) -> bool:
-        """Whether some of them are not bound."""
+        """Whether some of the pods are not bound."""
         return len(self.nodes) < len(self.podsets)
 
 
@@ -64,9 +64,9 @@ class Binder:
         self._controller = Controller(nodes, (), (), first_of_best)
         self._flavors = {each.name: each for each in flavors}
         self._pods: dict[str, _Pods] = {}
-        """By workload."""
+        """The pods of each admitted workload, by its name."""
         self._workload_of: dict[str, str] = {}
-        """Of each pod."""
+        """The workload of each pod, by the pod's name."""
 
     @property
     def has_ready(self) -> bool:

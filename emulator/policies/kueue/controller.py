@@ -39,7 +39,7 @@ class Controller:
         self._batch_ns = batch_ns
         self._may_admit = may_admit
         self._cycle: RunningCycle | None = None
-        """The one that waits."""
+        """The cycle that waits before an admission; None: no cycle waits."""
         self._freed: list[tuple[Node, Amounts] | Held] = []
         """What is free since; the cycle goes on with the cluster as it was."""
 

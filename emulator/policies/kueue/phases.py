@@ -231,7 +231,7 @@ class Phases:
             self._at(max(now_ns, now_ns + most_ns - life.used_ns), _Timer(life, _Due.MAX_EXECUTION))
 
     def placed(self, life: Life, now_ns: int) -> None:
-        """All of its pods have their nodes."""
+        """A workload's pods all have their nodes."""
         rule = self._cluster.pods_ready
         if rule is None or life.admitted_ns is None:
             return

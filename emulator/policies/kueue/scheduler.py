@@ -76,7 +76,7 @@ _NEXT_CYCLE_NS = 1
 MAX_EVICTIONS, MAX_WITHOUT_PROGRESS = 1000, 100
 """Of one workload, while nobody arrives or ends; the second if its work is lost each time."""
 _MAX_ADMITTED_IN_VAIN = 3
-"""So often a workload is admitted of which no node fits some pod, if nothing else is to happen."""
+"""Admissions of a workload of which no node fits some pod, before it is cancelled if nothing else is to happen."""
 _MAX_NAMED = 5
 
 
@@ -87,7 +87,7 @@ class _EvictionCounter:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def forget(self) -> None:
-        """Somebody arrived or ended."""
+        """Count from 0 again, because a workload arrived or ended."""
         self._counts.clear()
 
     def count(self, workload: Workload, loses_work: bool) -> bool:
@@ -131,7 +131,7 @@ class _Job:
     why: str = ""
     """Why it was admitted."""
     waits_for: str = ""
-    """Why it has its quota and no nodes."""
+    """Why it has its quota but no nodes; empty: it does not wait for nodes."""
     in_vain: int = 0
     """How often it was admitted and evicted again without having had nodes, since anybody arrived or ended."""
     is_evicted: bool = False
@@ -263,7 +263,7 @@ class KueueScheduler(Scheduler):
                 pass
 
     def _forget_evictions(self) -> None:
-        """Somebody arrived or ended."""
+        """Count evictions from 0 again, because a workload arrived or ended."""
         self._evictions.forget()
         for job in self._jobs.values():
             job.in_vain = 0
@@ -482,7 +482,7 @@ class KueueScheduler(Scheduler):
             self._cycle_ns = now_ns + _NEXT_CYCLE_NS
 
     def _give_up(self, job: _Job, why: str) -> Iterator[SchedulerDecision]:
-        """It never comes back."""
+        """Cancel a job that would wait for ever."""
         job.is_given_up = True
         self._changed[job.workload.name] = None
         yield from self._explain_wait(job, "")

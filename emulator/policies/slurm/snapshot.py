@@ -47,7 +47,7 @@ class FreeTimes:
         self._masks: list[int] = []
         """At each of ``_times``, the nodes that have room by then; empty: they are to be made again."""
         self._first_ns: dict[tuple[int, int], int | None] = {}
-        """What ``first_ns`` has found since they were made."""
+        """What ``first_ns`` has found for nodes and a count, since the last change."""
         self.now = sum(1 << place for place, at in enumerate(self._at_ns) if at == ALREADY_NS)
         """The nodes that have room now."""
 
