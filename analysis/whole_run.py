@@ -68,8 +68,7 @@ class Aftermath:
             RunError: a file cannot be written.
         """
         from analysis.perfetto import write_perfetto  # here, because a large simulation does not need these imports
-        from analysis.report.build import run_tables
-        from analysis.report.page import ReportRun, render_report
+        from analysis.report.page import ReportRun, render_report, run_tables
         from analysis.report.payload import make_payload
 
         available = None if run.settings.availability is None else run.settings.availability.capacity

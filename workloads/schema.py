@@ -393,7 +393,7 @@ class UniformFactor(Strict):
 
 
 class Rates(Strict):
-    """Parameters of the models for values that a trace does not record; for bytes see ``workloads.byte_rules``.
+    """Parameters of the models for values that a trace does not record; for bytes see ``workloads.adapt``.
 
     The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split of 64 MiB
     lasts 19 s, and a reduce that reads 64 MiB and writes nothing lasts 231 s.

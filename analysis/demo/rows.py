@@ -62,7 +62,7 @@ class Done:
     summary: Summary
     directory: Path
     late_s: float
-    """The most by which late launches can have moved an end, in emulated seconds (``analysis.demo.lateness``)."""
+    """The most by which late launches can have moved an end, in emulated seconds (``latest_move_s``)."""
     idle_cores: float
     """What other programs left of the machine before the runs."""
 

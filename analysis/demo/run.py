@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
+import pyarrow.parquet
 from rich.console import Console
 from rich.markup import escape
 
-from analysis.demo.lateness import latest_move_s
 from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Way, busy_text, cells, not_comparable, verdict
 from analysis.demo.scale import (
     choose_scale,
@@ -23,6 +24,7 @@ from analysis.demo.scale import (
     slower,
 )
 from analysis.whole_run import run_experiment
+from emulator.core.settings import OverheadSettings
 from emulator.costs.overheads import load_overheads
 from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
 from emulator.display.work_display import RunDisplay
@@ -130,7 +132,7 @@ def _table() -> FittedTable:
 
 def _draw(console: Console, runs: Sequence[Done], out_dir: Path) -> None:
     from analysis.demo.picture import draw
-    from analysis.report.build import report_of
+    from analysis.report.page import report_of
 
     with console.status("making the report and the picture"):
         with written_whole(out_dir / REPORT_NAME) as unfinished:
@@ -138,3 +140,44 @@ def _draw(console: Console, runs: Sequence[Done], out_dir: Path) -> None:
         draw(runs, out_dir / PICTURE_NAME)
     for what, name in (("report", REPORT_NAME), ("picture", PICTURE_NAME)):
         console.print(f"{what} in {out_dir / name}", soft_wrap=True, highlight=False, markup=False)
+
+
+# ---- how far operations that took longer than published can have moved the ends of a run's jobs ----
+#
+# One operation's delay delays another only if it ended before the other began.  So the delays that add up are those of
+# operations one after the other, and no end can be later by more than the sum along the worst such chain.  The bound is
+# one for all jobs of a run, because a job may wait for a container that another job held.  It leaves out that a delay
+# can change which task is chosen: that moves ends as another seed does.
+
+
+_COLUMNS = ("operation", "begin_s", "end_s")
+
+
+def latest_move_s(directory: Path, profile: OverheadSettings) -> float:
+    """The bound for the run in ``directory``, in emulated seconds.  Raises OSError."""
+    table = pyarrow.parquet.read_table(directory / "operations.parquet", columns=list(_COLUMNS))
+    published_s = {
+        "schedule": profile.schedule_ns / 1e9,
+        "suspend": profile.suspend_ns / 1e9,
+        "resume": profile.resume_ns / 1e9,
+    }
+    return worst_chain_s(zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True), published_s)
+
+
+def worst_chain_s(operations: Iterable[tuple[str, float, float]], published_s: Mapping[str, float]) -> float:
+    """The largest sum of delays of operations of which each began after the one before had ended.
+
+    Args:
+        operations: what was done, when it began and when it ended, in emulated seconds.
+        published_s: how long each takes; the time above it is its delay.  Others have none.
+    """
+    late = sorted(
+        (end_s, begin_s, end_s - begin_s - published_s[operation])
+        for operation, begin_s, end_s in operations
+        if operation in published_s and end_s - begin_s > published_s[operation]
+    )
+    ends_s, worst_s = [end_s for end_s, _, _ in late], [0.0]
+    for number, (_, begin_s, delay_s) in enumerate(late):
+        before = bisect_right(ends_s, begin_s, hi=number)
+        worst_s.append(max(worst_s[-1], worst_s[before] + delay_s))
+    return worst_s[-1]

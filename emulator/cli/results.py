@@ -151,7 +151,7 @@ def report(
       natjam report runs/checkpoint runs/kill --out both.html
       natjam report mycampaign --baseline mechanism=kill --out mycampaign.html
     """
-    from analysis.report.build import report_of
+    from analysis.report.page import report_of
     from analysis.run_paths import ended_without_results
     from analysis.whole_run import REPORT_NAME, salvage
     from emulator.files.whole_files import writing, written_whole

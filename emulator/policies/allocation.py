@@ -21,7 +21,7 @@ _READS_FORECAST = frozenset({Reads.FORECAST})
 
 
 def _external() -> SchedulerAllocation:
-    from emulator.policies.schedulers.external import ExternalScheduler
+    from emulator.policies.schedulers.protocol import ExternalScheduler
 
     source = "your own program; docs/outside.md"
     return SchedulerAllocation("external", ExternalScheduler, source, options=ExternalCommand, spares=True)

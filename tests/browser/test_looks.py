@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from axe_core_python.selenium import Axe
 
-from analysis.report.build import report_of
+from analysis.report.page import report_of
 from tests.browsing import Browser
 from tests.simulated_runs import simulate
 

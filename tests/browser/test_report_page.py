@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from analysis.report.build import report_of
+from analysis.report.page import report_of
 from tests.browsing import Browser
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate

@@ -67,7 +67,7 @@ from emulator.vocabulary import SECOND_NS
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from workloads.kubernetes.quantities import exact
-from workloads.kueue.counting import Counting, Transformation, TransformationStrategy
+from workloads.kueue.state import Counting, Transformation, TransformationStrategy
 from workloads.saved import write_saved
 
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}

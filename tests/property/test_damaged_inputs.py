@@ -24,7 +24,7 @@ from analysis.compare import compare_runs
 from analysis.evictions import evictions
 from analysis.explain import evictions_table, explain, notes
 from analysis.load import load
-from analysis.report.build import report_of
+from analysis.report.page import report_of
 from analysis.verify_run import verify_runs
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import PLAN_NAME, CampaignDirectory

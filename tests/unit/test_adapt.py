@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from emulator.errors import ConfigError
 from tests.traces import FACEBOOK_DAY, FIVE_JOBS
-from workloads.adapt import Adapted, Target, adapt
-from workloads.byte_rules import model_tasks
+from workloads.adapt import Adapted, Target, adapt, model_tasks
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.load import Demand, Group, alone_ns, offered_ns, peak

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from analysis.demo.lateness import worst_chain_s
 from analysis.demo.rows import (
     KILL,
     NATJAM,
@@ -24,7 +23,7 @@ from analysis.demo.rows import (
     not_comparable,
     verdict,
 )
-from analysis.demo.run import run_all
+from analysis.demo.run import run_all, worst_chain_s
 from analysis.demo.scale import (
     RUN_FOR_PROBE,
     SCALES,

@@ -13,9 +13,8 @@ from analysis.figures.loop import loop_figure, spans
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import claimed_directory
-from emulator.loops.changes import applied, argument, for_an_argument, single_fields, text_of
 from emulator.loops.draw import Plan
-from emulator.loops.fixes import fixes
+from emulator.loops.fixes import applied, argument, fixes, for_an_argument, single_fields, text_of
 from emulator.loops.play import RunningSetDetector
 from emulator.loops.search import loop_of, search, shrunk, story, told
 from emulator.policies.kueue.scheduler import workloads_player

@@ -14,9 +14,8 @@ from rich.console import Console
 
 from analysis.report.facts import headline
 from emulator.display.closing_tables import MAX_JOBS, closing_tables
-from emulator.display.run_display import BAR_CELLS, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
-from emulator.display.work_display import RunDisplay
+from emulator.display.work_display import BAR_CELLS, RunDisplay, render_status, status_line
 from emulator.records.summary import failures
 from tests.commands import displayed
 

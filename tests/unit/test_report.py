@@ -15,7 +15,7 @@ import pytest
 from analysis import metrics
 from analysis.evictions import evictions, why
 from analysis.load import load
-from analysis.report.build import DETAILED_RUNS, report_of, to_detail
+from analysis.report.page import DETAILED_RUNS, report_of, to_detail
 from analysis.run_paths import RunPath
 from analysis.statistics import spread
 from emulator.errors import ConfigError

@@ -123,7 +123,7 @@ def test_no_command_makes_a_table_of_its_own() -> None:
                 ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)
             }
             makers |= {path.name for name in called if name in ("Table", "Table.grid")}
-    assert makers == {"tables.py", "run_display.py"}
+    assert makers == {"tables.py", "work_display.py"}
 
 
 def test_the_tables_of_a_simulation_are_whole_and_have_no_column_of_zeros(tmp_path: Path) -> None:

@@ -33,24 +33,22 @@ from workloads.histogram import LogHistogram
 from workloads.importers.fields import fill_lengths
 from workloads.importers.google_events import (
     BILLIONTHS,
+    EVICT,
+    FAIL,
+    FINISH,
     JOB_EVENTS,
+    KILL,
+    LOST,
     MACHINE_EVENTS,
+    NEVER,
+    SCHEDULE,
+    SUBMIT,
     TASK_EVENTS,
     TASK_EVENTS_WITH_REQUESTS,
     Arrays,
     Table,
-    read_table,
-)
-from workloads.importers.google_tasks import (
-    EVICT,
-    FAIL,
-    FINISH,
-    KILL,
-    LOST,
-    NEVER,
-    SCHEDULE,
-    SUBMIT,
     TaskTable,
+    read_table,
 )
 from workloads.importers.source import OnBytes, ignore
 from workloads.record import Header, Outcome, Source, WorkloadJob, WorkloadTask, measured, modelled

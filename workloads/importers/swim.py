@@ -4,7 +4,7 @@ A row has, tab separated and without a header: job id, submit time (s), gap sinc
 bytes, shuffle bytes, reduce output bytes, and in some files an input path that is not used here.  The gap follows from
 the submit times, so it is only checked to be a number.
 
-SWIM records no tasks and no lengths: ``workloads.byte_rules`` makes them from the bytes.
+SWIM records no tasks and no lengths: ``workloads.adapt`` makes them from the bytes.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ from emulator.core.resource_manager.checked_decisions import CheckedDecisions, I
 from emulator.core.resource_manager.events import Events, first_event
 from emulator.core.resource_manager.offers import Components
 from emulator.policies.policy import LEAST_WAIT_NS, SchedulerAllocation
-from emulator.policies.schedulers.external import ExternalScheduler
 from emulator.policies.schedulers.protocol import (
     Answer,
     DecisionRejected,
     Event,
+    ExternalScheduler,
     Question,
     Scheduler,
     SchedulerDecision,

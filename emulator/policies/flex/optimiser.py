@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, completions, first_shares, normalised
+from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimum import best_order
-from emulator.policies.flex.orderings import orderings
-from emulator.policies.flex.penalties import Objective
+from emulator.policies.flex.penalties import Objective, Penalty
 from emulator.vocabulary import Frozen
 
 SEARCHED_JOBS = 12
@@ -114,3 +114,113 @@ def _better(
 ) -> _Candidate:
     other = _candidate(jobs, objective, slots, order, "search")
     return other if other.cost < best.cost else best
+
+
+# ---- orders for the packing scheme, several for every metric (flex, section 3.2) ----
+#
+# The paper does not give its orders.  Ours are rules of scheduling theory that are optimal on one machine (a cluster is
+# one machine when no maximum binds), and the order of the generic scheme (``moldable``):
+#
+# * by work over weight: Smith (1956), for weighted sums of ends;
+# * by deadline: Jackson (1955), for the maximum lateness; Moore and Hodgson (1968) choose the jobs that will be late;
+# * from the back: the last place goes to the job that costs least there: Lawler (1973), for the maximum of any
+#   penalties; for sums of tardiness, to the job that costs least for its work;
+# * by time alone, the longest first: for the makespan where maxima bind.
+
+
+BACKWARD_JOBS = 200
+"""``from_the_back`` looks at all remaining jobs for each place; with more jobs than this it takes too long."""
+
+GENERIC_JOBS = 100
+"""With more jobs than this, the generic scheme is not tried for a weighted sum of ends.  It takes half of the time, and
+over 240 random instances of 172 jobs its order was better only once, by 0.09%."""
+
+Ordering = Callable[[Sequence[Demand], Objective, int], list[int]]
+
+
+def by_work_over_weight(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """Smallest remaining work over weight first."""
+    return sorted(range(len(jobs)), key=lambda index: _work_over(jobs[index], _weight(objective.penalties[index])))
+
+
+def by_deadline(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """Earliest deadline first; for step penalties, the deadline of the first step."""
+    return sorted(range(len(jobs)), key=lambda index: _deadline(objective.penalties[index]))
+
+
+def by_time_alone(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """Longest run time at its maximum share first."""
+    return sorted(range(len(jobs)), key=lambda index: -ends_ns(jobs[index], min(jobs[index].maximum, slots)))
+
+
+def on_time_first(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """Jobs that meet their deadlines, by deadline; then the late jobs, chosen as those with the least weight for their
+    work."""
+    kept: list[int] = []
+    late: list[int] = []
+    total = 0
+    for index in by_deadline(jobs, objective, slots):
+        kept.append(index)
+        total += jobs[index].work_ns
+        while total > max(0, _deadline(objective.penalties[index])) * slots:
+            least = max(kept, key=lambda job: _work_over(jobs[job], _weight(objective.penalties[job])))
+            kept.remove(least)
+            late.append(least)
+            total -= jobs[least].work_ns
+            if least == index:
+                break
+    late.sort(key=lambda index: _work_over(jobs[index], _weight(objective.penalties[index])))
+    return kept + late
+
+
+def from_the_back(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """Give the last place to the job that costs least there, then the place before it, and so on; by deadline for more
+    than ``BACKWARD_JOBS`` jobs."""
+    if len(jobs) > BACKWARD_JOBS:
+        return by_deadline(jobs, objective, slots)
+    rest = list(range(len(jobs)))
+    left = sum(job.work_ns for job in jobs)
+    order: list[int] = []
+    while rest:
+        end = -(-left // slots)
+
+        def cost(index: int, end: int = end) -> tuple[int, int]:
+            of_job, work = objective.penalties[index], jobs[index].work_ns
+            if objective.total:
+                return ((of_job.at(end) - of_job.at(0)) * 1_000_000 // (work or 1), -work)
+            return of_job.at(end), -work
+
+        last = min(rest, key=cost)
+        rest.remove(last)
+        order.append(last)
+        left -= jobs[last].work_ns
+    return order[::-1]
+
+
+def generic(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
+    """In the order of the jobs' ends when each holds its best fixed share."""
+    shares = best_shares(jobs, objective, slots)
+    return sorted(range(len(jobs)), key=lambda index: ends_ns(jobs[index], shares[index]))
+
+
+def orderings(objective: Objective) -> tuple[Ordering, ...]:
+    """The orderings worth trying, the most promising first."""
+    if objective.linear:
+        return (by_work_over_weight, generic) if len(objective.penalties) <= GENERIC_JOBS else (by_work_over_weight,)
+    if objective.total:
+        return from_the_back, on_time_first, by_deadline, by_work_over_weight, generic
+    return from_the_back, by_deadline, by_time_alone, by_work_over_weight, generic
+
+
+def _weight(penalty: Penalty) -> int:
+    """For step penalties, the height of the first step."""
+    return penalty.steps[0][1] if penalty.steps else penalty.weight
+
+
+def _deadline(penalty: Penalty) -> int:
+    return penalty.steps[0][0] if penalty.steps else penalty.due_ns
+
+
+def _work_over(job: Demand, weight: int) -> int:
+    """Work per unit of weight, as a whole number."""
+    return (job.work_ns << 64) // weight if weight else NEVER_NS << 64

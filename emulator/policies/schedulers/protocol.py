@@ -9,7 +9,7 @@ a line (``docs/outside.md``).  Times are emulated nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -359,3 +359,43 @@ def shown(number: int, line: str) -> str:
     """A line for a message to the user: its number from 1, and its text."""
     text = line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
     return f"line {number}: {text!r}" if not text.isprintable() else f"line {number}: {text}"
+
+
+# ---- a process outside as a scheduler: it is asked in lines of JSON, and its answer comes later, as a message ----
+#
+# Theory of operation
+# -------------------
+# Whatever it is notified of, it is asked what it decides.  The driver writes the question to the process, and its lines
+# come back as a message, so the journal has its decisions and a replay needs no process.
+
+
+class ExternalScheduler(Scheduler):
+    """Another process decides: it is notified in JSON lines of what happens, and says who gets a container of which
+    node, and from whom one is reclaimed."""
+
+    outlives_restarts: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def notify(self, events: Sequence[Event], now_ns: int) -> Question:
+        """See ``Scheduler``."""
+        self._number += 1
+        return Question(self._number, (*events, Decide(self._number, now_ns)))
+
+    def decide(self, now_ns: int) -> Question:
+        """See ``Scheduler``."""
+        return self.notify((), now_ns)
+
+    def answered(self, lines: Sequence[str], first_line: int, again_ns: int | None) -> Answer:
+        """What its lines say, the number of the first of which is ``first_line``.  Raises SchedulerError."""
+        numbered = [*enumerate(lines, start=first_line)]
+        return Answer([*_decisions(numbered)], again_ns, numbered)
+
+
+def _decisions(numbered: Sequence[tuple[int, str]]) -> Iterator[SchedulerDecision]:
+    for number, line in numbered:
+        try:
+            yield decision_of(line)
+        except InvalidLineError as error:
+            raise SchedulerError(f"{shown(number, line)}: {error}") from None
