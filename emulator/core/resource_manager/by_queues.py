@@ -33,7 +33,7 @@ after twice ``wait``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -130,9 +130,12 @@ class ByQueues(ByContract):
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
         waiting = self._state.waiting(queue, offer.view)
-        turns = ((waiting.jobs, self._any_of),)
+        jobs, new = waiting.jobs, waiting.new
+        if self._looks_at_size:
+            jobs, new = self._without_larger(jobs, offer), self._without_larger(new, offer)
+        turns = ((jobs, self._any_of),)
         if resumes_first:
-            turns = ((waiting.resuming, self._saved_of), (waiting.new, self._new_of))
+            turns = ((waiting.resuming, self._saved_of), (new, self._new_of))
         for applications, single_of in turns:
             for application in applications:
                 if self._offers.gangs.waits(application):
@@ -151,9 +154,6 @@ class ByQueues(ByContract):
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         """The job's request for its ApplicationMaster or a new task; ``resumes``: a suspended one counts too."""
-        if self._looks_at_size and self._asks_for_more(application, offer):  # most often; known without asking by group
-            offer.is_for_others = True
-            return None
         grant = None
         if not offer.is_held or application.master_attempts:
             grant = self._offers.master_of(application, offer)
@@ -161,11 +161,16 @@ class ByQueues(ByContract):
             grant = self._offers.task_of(application, offer, TASKS, resumes=resumes)
         return grant
 
-    def _asks_for_more(self, application: Application, offer: Offer) -> bool:
-        """Whether the node is too small for all that the job waits for."""
-        if offer.is_held or application.requests.at_once:
-            return False
-        return self._state.queues.asks_for_more(application, offer.node.free) and not application.must_start_whole
+    def _without_larger(self, applications: Iterable[Application], offer: Offer) -> Iterator[Application]:
+        """The jobs without those that wait only for containers for which the node is too small: most often most of
+        them, and known without asking by group."""
+        fitting = self._state.queues.fitting_in(offer.node.free)
+        for application in applications:
+            is_larger = bool(application.sizes) and application.sizes.isdisjoint(fitting)
+            if offer.is_held or not is_larger or (application.facts.gang and application.must_start_whole):
+                yield application
+            else:
+                offer.is_for_others = True
 
     def _any_of(self, application: Application, offer: Offer) -> Grant | None:
         return self._new_of(application, offer, resumes=True)
@@ -343,11 +348,7 @@ class ByRounds:
         that goes with it.  They are noted in ``found``."""
         state = self._state
         for job in take.jobs:
-            tasks = tuple(
-                task
-                for task in view.tasks(job)
-                if state.may_be_victim(task, view.now_ns) and task.container not in chosen
-            )
+            tasks = tuple(task for task in state.victim_views(job, view.now_ns) if task.container not in chosen)
             if not tasks:
                 continue
             # One draw per job, so that a random order stays the same from round to round.
