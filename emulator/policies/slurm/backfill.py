@@ -7,12 +7,13 @@ from now on, also while its victims leave or are in their grace.  For who is the
 The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
 nothing.
 
-To plan a job, running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once
-(slurm.conf's ``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job
-fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is
-rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If a
-job would start later than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill
-of recorded runs shows all three).
+To plan a job, running jobs are taken away in the order of the ends of their time limits, several at once, until the job
+fits: those of 60 s, then those of 120 s, and so on.  So slurm.conf has it (``bf_window_linear``): the span is 30 s at
+first and doubles with each evaluation; that with nobody taken away is the first of these, as recorded.  Its nodes are
+kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is rounded down to a
+multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If one would start later
+than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill of recorded runs shows
+all three).
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
     return len(jobs)
 
 
-FIRST_SPAN_NS = 30 * SECOND_NS
+FIRST_SPAN_NS = 60 * SECOND_NS
+"""How far apart the ends of jobs are that are taken away together at first."""
 
 
 class Plan:
@@ -171,8 +173,10 @@ class Plan:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
         first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
-        together_ns = ends_ns[first] + FIRST_SPAN_NS
-        return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
+        span_ns = FIRST_SPAN_NS
+        while at_ns > (together_ns := ends_ns[first] + span_ns):
+            first, span_ns = bisect_right(ends_ns, together_ns), 2 * span_ns
+        return ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time: at the last end before it, or from then on."""

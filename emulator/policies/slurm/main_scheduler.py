@@ -3,6 +3,10 @@
 A blocked job blocks the rest of its partition, and the partition's nodes for all lower tiers: only backfill looks at
 those jobs (sched_config.html).
 
+Nodes whose jobs have all been ended for others are given to nobody, and no victims are chosen with a view to them,
+until one of these jobs has left (``COMPLETING`` in sinfo's page; that they cannot be had is in no document, but in
+records: see analysis/claims/slurm/PROVENANCE.md).
+
 Who chooses victims does not choose again for ``CHOICE_NS``, while they leave or are in their grace.
 """
 
@@ -71,7 +75,7 @@ CHOICE_NS = 15 * SECOND_NS
 
 def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
-    name = job.job.name
+    name, nodes = job.job.name, nodes & ~snapshot.completing()
     for displaced in (0, job.stops) if job.stops else (0,):
         fitting = snapshot.free_times(job.amounts, displaced).now & nodes
         if fitting.bit_count() >= job.job.nodes:
@@ -123,4 +127,4 @@ def _too_few(
     reason = "Priority" if would_fit >= job.job.nodes else FOR_WHAT_IS_KEPT if has_cpus else "Resources"
     what = f"{reason}: {fit} of {count} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
     left_out = allowed - count
-    return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")
+    return what + (f"; {left_out} nodes are kept for jobs before it, or their jobs are leaving" if left_out else "")

@@ -423,6 +423,13 @@ class Snapshot:
                 free[node] = plus(free[node], amounts)
         return free
 
+    def completing(self) -> int:
+        """The nodes of which all jobs have been ended for others: nobody gets them before one of these has left."""
+        if not self.going:
+            return 0
+        nodes = {node for each in self.going.values() for node in each.nodes}
+        return self.mask(node for node in nodes if self._on[node].keys() <= self.going.keys())
+
     def preemptable(self, displaced: int) -> Iterator[Running]:
         """The running jobs that may make room now."""
         for kind in self.displaced[displaced]:
