@@ -255,7 +255,9 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     state.submit(after)
     assert plan.add(after) == (("n0",), 420 * SECOND_NS)
     kept_from_now_on = Plan(state, SECOND_NS)
-    kept_from_now_on.keep(("n0",), SECOND_NS, 201 * SECOND_NS)  # rounded down to 180 s, when a is still there
+    kept_from_now_on.keep(
+        state.mask(("n0",)), SECOND_NS, 201 * SECOND_NS
+    )  # until 180 s, when a is still there
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
 
 
@@ -284,7 +286,7 @@ def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
         state = snapshot(cluster(Mode.OFF), running, [job("next", 1, 8)])
         state.move_end(state.running["over"], ends_s * SECOND_NS)
         plan = Plan(state, 50 * SECOND_NS)
-        plan.keep(("n2",), 50 * SECOND_NS, 6000 * SECOND_NS)
+        plan.keep(state.mask(("n2",)), 50 * SECOND_NS, 6000 * SECOND_NS)
         nodes, at_ns = plan.add(state.waiting["next"]) or ((), 0)
         assert (nodes, at_ns / SECOND_NS) == expected
 
