@@ -4,7 +4,9 @@ Theory of operation
 -------------------
 All speak one protocol (``emulator.policies.schedulers.protocol``).  Whenever anything has changed, the scheduler is
 notified of it, and answers what follows at once.  When its answer holds no longer, it decides, after all else that
-happens at that instant: a timer brings that time.  What it has decided it is notified of next.
+happens at that instant: a timer brings that time.  What it has decided it is notified of next.  YARN's asks for the
+heartbeats of nodes too, because it gives containers then: those of nodes with something free, as long as anything is
+asked for, and those of nodes that it names.
 
 A process outside is asked a question instead, by an effect; its answer comes later, as a message.  One question is open
 at a time; what happens meanwhile is in the next.  A decision that could be carried out as far as the process knew, but
@@ -20,8 +22,9 @@ from emulator.core.completions import ExternalDecisions
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import AskExternalScheduler, Effect
 from emulator.core.machine import Timers
-from emulator.core.messages import TimerFired
+from emulator.core.messages import TimerFired, node_address
 from emulator.core.resource_manager.allocation import Decision, SchedulerEvent, SchedulerEventType
+from emulator.core.resource_manager.applications import Node
 from emulator.core.resource_manager.checked_decisions import CheckedDecisions, InvalidDecisionError
 from emulator.core.resource_manager.events import Events, first_event
 from emulator.core.resource_manager.offers import Components
@@ -31,6 +34,7 @@ from emulator.policies.schedulers.protocol import (
     Answer,
     DecisionRejected,
     Event,
+    NodeHeartbeat,
     Question,
     Scheduler,
     SchedulerError,
@@ -51,6 +55,7 @@ class ByScheduler:
         self._name = allocation.name
         self._scheduler: Scheduler = allocation.function()
         self._first = first_event(parts.settings)
+        self._state = parts.state
         self._events = Events(parts.state, parts.settings.scheduler.may_take)
         self._decisions = CheckedDecisions(parts)
         self._timers = Timers()
@@ -58,6 +63,10 @@ class ByScheduler:
         """Whether its answer holds no longer."""
         self._to_notify: list[Event] = [self._first]
         """What it is notified of next, before what has happened since."""
+        self._until_ns: int | None = None
+        """The time until which its last answer holds."""
+        self._hears_nodes = False
+        """Whether it is to be notified of the heartbeats of nodes."""
         self._question: int | None = None
         """The one that is open."""
         self._answer: ExternalDecisions | None = None
@@ -68,6 +77,8 @@ class ByScheduler:
 
     def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``: whenever anything has changed."""
+        if event_type is SchedulerEventType.HEARTBEAT and self._hears_nodes and self._state.free_nodes:
+            return self._state.awaited.free_node_ns(now_ns, len(self._state.free_nodes))
         return None if event_type in (SchedulerEventType.HEARTBEAT, SchedulerEventType.TIME) else now_ns
 
     def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
@@ -79,6 +90,8 @@ class ByScheduler:
                 self._answer = answer
         if event.type is SchedulerEventType.START:
             self._start(event.now_ns)
+        elif event.node is not None and self._hears_nodes:
+            return self._heartbeat(event.node, event.now_ns)
         elif event.message is None and self.due_ns(event.type, event.now_ns) is not None:
             return self._decide(event.now_ns)
         return iter(())
@@ -119,6 +132,13 @@ class ByScheduler:
         else:
             yield from self._carried_out(answer, (), now_ns)
 
+    def _heartbeat(self, node: Node, now_ns: int) -> Iterator[Decision]:
+        before = self.changes
+        self._to_notify += [*self._events.take(), NodeHeartbeat(node.name)]
+        yield from self._decide(now_ns)
+        if self.changes == before and node.is_free:
+            self._state.awaited.refused_one_node(node.address, None)
+
     def _answered(self, reply: ExternalDecisions, now_ns: int) -> Iterator[Decision]:
         """A process has answered the open question."""
         assert isinstance(self._scheduler, ExternalScheduler)
@@ -133,6 +153,9 @@ class ByScheduler:
 
     def _carried_out(self, answer: Answer, overtaking: Sequence[Event], now_ns: int) -> Iterator[Decision]:
         """Its decisions, each checked when the one before was carried out; ``overtaking``: what it did not know."""
+        self._await_nodes(answer)
+        if answer.is_no_op:
+            return
         self.changes += 1
         unknown = {pair for event in overtaking for pair in _named_by(event)}
         self._decisions.begin(answer.decisions)
@@ -146,11 +169,18 @@ class ByScheduler:
                 self._to_notify.append(DecisionRejected(answer.lines[place][0], str(error)))
                 continue
             self._effects += self._decisions.explained(decision)
+        before_ns, self._until_ns = self._until_ns, answer.valid_until_ns
         if answer.valid_until_ns is None:
             self._timers.forget(_TIMER)
-        else:
+        elif answer.heartbeats is None or before_ns != answer.valid_until_ns:
             until_ns = max(now_ns, answer.valid_until_ns)
             self._effects.append(self._timers.set(_TIMER, until_ns, is_last=True))
+
+    def _await_nodes(self, answer: Answer) -> None:
+        """It is notified of these heartbeats from now on."""
+        self._hears_nodes = answer.heartbeats is not None
+        for node in answer.heartbeats or ():
+            self._state.awaited.expect(node_address(node))
 
     def _error(self, why: object) -> PolicyError:
         return PolicyError(f"allocation {self._name}: {why}")
