@@ -8,8 +8,8 @@ seed; if the sides have no seed in common, by the numbers of repeats.  Runs with
 one side has several variants, the other is compared with each of them.  The interval is over the seeds, not over the
 jobs (see ``Difference``); variants of two campaigns share their seeds, so they count as one.
 
-Evictions are of two runs of one workload, or of two files to run.  Jobs are told apart by their names, and counted by
-their queues, which for an imported cluster are its classes.
+Evictions, and the nodes of pods, are of two runs of one workload, or of two files to run.  Jobs are told apart by their
+names, and counted by their queues, which for an imported cluster are its classes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from analysis.whole_run import run_experiment
 from emulator.display.tables import ALWAYS, names, new_table, number, numbers, or_dash
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.experiment.warnings import too_large_warning
+from emulator.experiment.warnings import warnings
 from emulator.files.whole_files import write_json
 from emulator.records.gaps import disturbances
 from emulator.records.measures import by_queue, mean, not_started, waits_s
@@ -57,6 +57,8 @@ TOTALS = {
 """What whole runs are compared by: column of the runs, and its name, factor and unit in the table."""
 ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+POD = "pod"
+"""The kind of the only task of a pod of an imported cluster."""
 _MAX_EVICTIONS = 30
 """On a terminal; ``compare.json`` has all."""
 _RUN_KEYS = ("variant", "run_number")
@@ -334,11 +336,24 @@ class Side(Frozen):
     jobs: Sequence[Row]
     """The rows of its table of jobs."""
     evictions: Sequence[Eviction]
+    nodes: Mapping[str, str]
+    """By pod of an imported cluster: the node that it is on in the end."""
 
     def not_in(self, other: Side) -> list[Eviction]:
         """Evictions of jobs that are not evicted on the other side."""
         known = {each.job for each in other.evictions}
         return [each for each in self.evictions if each.job not in known]
+
+    def moved(self, after: Side) -> list[tuple[Row, str | None, str | None]]:
+        """The jobs that are on another node afterwards, or on one on one side only, with both nodes; None: on none."""
+        there = {each["name"] for each in after.jobs}
+        nodes = ((each, self.nodes.get(each["name"]), after.nodes.get(each["name"])) for each in self.jobs)
+        return [(job, before, then) for job, before, then in nodes if job["name"] in there and before != then]
+
+
+def differ(before: Side, after: Side) -> bool:
+    """Whether anyone is evicted on either side, or is on another node afterwards."""
+    return bool(before.evictions or after.evictions or before.moved(after))
 
 
 def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], None]) -> tuple[Path, Path]:
@@ -347,7 +362,7 @@ def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], No
     found = []
     for name, path, experiment in zip(("before", "after"), (before, after), experiments, strict=True):
         say(f"running {path}")
-        if warning := too_large_warning(experiment):
+        for warning in warnings(experiment):
             say(f"  {warning}")
         sys.path.append(str(path.parent.absolute()))  # the user's own policies
         run_experiment(experiment, directory / name, lambda status: None)
@@ -361,8 +376,12 @@ def before_and_after(before: Path, after: Path) -> tuple[Side, Side]:
 
 
 def _evicted_side(path: Path) -> Side:
-    found = evictions(path)
-    return Side(rows_of(the_run(path).path, "jobs"), [each for each in found if each.outcome != "ended"])
+    run = the_run(path).path
+    evicted = [each for each in evictions(path) if each.outcome != "ended"]
+    last = {row["job"]: row for row in rows_of(run, "attempts") if row["kind"] == POD}
+    left = {each.attempt for each in evicted}
+    nodes = {job: row["node"] for job, row in last.items() if row["attempt"] not in left}
+    return Side(rows_of(run, "jobs"), evicted, nodes)
 
 
 def evictions_json(before: Side, after: Side) -> dict[str, Any]:
@@ -372,6 +391,7 @@ def evictions_json(before: Side, after: Side) -> dict[str, Any]:
         "after": [_eviction_json(each) for each in after.evictions],
         "newly": _job_names(after.not_in(before)),
         "no_longer": _job_names(before.not_in(after)),
+        "moved": [{"job": job["name"], "before": old, "after": new} for job, old, new in before.moved(after)],
     }
 
 
@@ -410,9 +430,25 @@ def evictions_table(*sides: Side) -> Table:
 
 
 def changes_tables(before: Side, after: Side) -> list[Table]:
-    """Who is evicted on one side only, by whom and when."""
+    """Who is evicted on one side only, by whom and when, and who is on another node in the end, or on none."""
     titled = (("now evicted", after.not_in(before)), ("no longer evicted", before.not_in(after)))
-    return [_changes_table(title, evictions) for title, evictions in titled if evictions]
+    tables = [_changes_table(title, evictions) for title, evictions in titled if evictions]
+    moved = before.moved(after)
+    return [*tables, _moves_table(moved)] if moved else tables
+
+
+def _moves_table(moved: Sequence[tuple[Row, str | None, str | None]]) -> Table:
+    columns = names("job", "queue", "node before", "node after")
+    table = new_table(f"on another node in the end, or on none (jobs: {len(moved):,})", columns, also_in="compare.json")
+    for job, before, after in moved[:_MAX_EVICTIONS]:
+        table.add_row(job["name"], job["queue"], before or "-", after or "-")
+    return _shortened(table, len(moved))
+
+
+def _shortened(table: Table, rows: int) -> Table:
+    if rows > _MAX_EVICTIONS:
+        table.caption = f"and {rows - _MAX_EVICTIONS:,} more"
+    return table
 
 
 def _changes_table(title: str, evictions: Sequence[Eviction]) -> Table:
@@ -422,6 +458,4 @@ def _changes_table(title: str, evictions: Sequence[Eviction]) -> Table:
     for each in evictions[:_MAX_EVICTIONS]:
         by = ", ".join(each.requesters) or "-"
         table.add_row(f"{each.t_s:,.0f}", each.job, each.queue, by, f"{each.lost_s:,.0f}")
-    if len(evictions) > _MAX_EVICTIONS:
-        table.caption = f"and {len(evictions) - _MAX_EVICTIONS:,} more"
-    return table
+    return _shortened(table, len(evictions))

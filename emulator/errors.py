@@ -32,4 +32,6 @@ class EndlessPreemptionError(RunError):
 
 def printable(text: str) -> str:
     """The text with unprintable characters escaped: a message stays on one line and cannot disturb a terminal."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

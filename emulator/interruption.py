@@ -25,7 +25,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
@@ -106,11 +106,18 @@ class _Interruption:
         self._wait_real_s = wait_real_s
         signal.setitimer(signal.ITIMER_REAL, wait_real_s)
 
-    def forget(self) -> None:
+    def end(self, handlers: Mapping[signal.Signals, Any]) -> bool:
+        """Install ``handlers`` in place of ours; whether the first signal came meanwhile, and was only recorded."""
+        asked_before, self.handling = self.asked, False
+        self.deferred += 1  # an exception here would leave some handlers of ours
         signal.setitimer(signal.ITIMER_REAL, 0)
-        self.handling = self.asked = False
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        self.deferred -= 1
+        is_late, self.asked = self.asked and not asked_before, False
         if self._deadline is not None:
             self._deadline.cancel()
+        return is_late
 
 
 _state = _Interruption()
@@ -144,10 +151,10 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
             raise KeyboardInterrupt from error  # and not one that could be lost: the block has ended
         raise
     finally:
-        _state.forget()
-        for number, old in before.items():
-            signal.signal(number, signal.SIG_IGN if finally_ignored else old)
+        is_late = _state.end(dict.fromkeys(before, signal.SIG_IGN) if finally_ignored else before)
         sys.unraisablehook = _state.hook
+        if is_late and not finally_ignored:
+            raise KeyboardInterrupt
 
 
 def _install() -> None:

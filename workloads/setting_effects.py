@@ -112,6 +112,10 @@ class SettingsTable:
         """Whether there are rows for parts of what has this path; of a whole object the path is empty."""
         return (of, key.lower()) in self._wholes
 
+    def loses(self, setting: Setting | None, value: str) -> bool:
+        """Whether something is lost where a setting has this value; None: one that the table does not have."""
+        return setting is None or not (setting.effect is Effect.MODELLED or value.strip().lower() in setting.inert)
+
     def loss(
         self, of: str, key: str, value: str, where: str, *, what: str = "", kind: str = "settings", has_it: str = ""
     ) -> Loss | None:
@@ -131,7 +135,7 @@ class SettingsTable:
         if setting is None:
             why = f"natjam does not know this setting of {of}, which may decide"
             return Loss(shown, where, why, Effect.DECIDES, kind, has_it)
-        if setting.effect is Effect.MODELLED or value.strip().lower() in setting.inert:
+        if not self.loses(setting, value):
             return None
         return Loss(shown, where, setting.reason, setting.effect, kind, has_it)
 

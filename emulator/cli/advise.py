@@ -207,7 +207,7 @@ def _prepared(
     from emulator.cli.options import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
     from emulator.experiment.load import load_experiment
-    from workloads.importers.source import ignore
+    from emulator.files.progress import ignore
 
     if str(file).startswith(PREFIX) or file.suffix in (".yaml", ".yml"):
         path = located(file)

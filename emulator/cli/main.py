@@ -234,6 +234,7 @@ def _say_what_is_left(out_dir: Path) -> None:
     from analysis.run_paths import read_summary
     from emulator.display.closing_tables import closing_tables
     from emulator.records.run_directory import RunDirectory
+    from emulator.vocabulary import counted
 
     with contextlib.suppress(ConfigError):  # it left none
         for table in closing_tables(read_summary(out_dir)):
@@ -242,6 +243,8 @@ def _say_what_is_left(out_dir: Path) -> None:
         say(f"natjam: the results so far are in {out_dir}", error=True)
     elif RunDirectory(out_dir).found_journal() is not None:
         say(f"natjam: 'natjam report {out_dir}' shows the run as far as it got, if a task had begun", error=True)
+    elif ended := len([*out_dir.glob("repeat-*/summary.json")]):
+        say(f"natjam: {counted(ended, 'repeat')} ended; 'natjam report {out_dir}' shows them", error=True)
 
 
 @contextlib.contextmanager

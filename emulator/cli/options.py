@@ -16,7 +16,7 @@ from emulator.display.work_display import ReadingDisplay
 from emulator.errors import ConfigError
 
 if TYPE_CHECKING:
-    from workloads.importers.source import OnBytes
+    from emulator.files.progress import OnBytes
 
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")

@@ -135,9 +135,26 @@ def _play_kubernetes(file: Path, out: Path | None, strict: bool) -> None:
     cycles, evicted = player.decisions, sum(map(evictions, groups.values()))
     counts = f"{counted(cycles, 'scheduling cycle')}, {counted(evicted, 'eviction')}"
     say(f"{counts}; {cycles / took_s:,.0f} cycles a second")
+    for note in _notes(cluster):
+        say(note)
     if out is not None:
         write_csv(out, _POD_COLUMNS, _pod_rows(cluster, executions))
         say(f"{out}: every pod's node, start and end")
+
+
+def _notes(cluster: Kubernetes) -> Iterator[str]:
+    """What the figures of a cluster count, and what chance would decide there."""
+    from emulator.policies.kubernetes.placement import enough_nodes
+
+    nodes = len(cluster.state.nodes)
+    if any(each.node is not None for each in cluster.arrivals):
+        yield "lost work counts from the start of a pod, also of one that ran before the snapshot"
+    if (enough := enough_nodes(nodes)) < nodes:
+        yield (
+            f"kube-scheduler looks for a place until {enough:,} of {nodes:,} nodes fit, from a start that moves on with"
+            " each pod, and of many candidates for preemption it compares some, by chance; natjam starts at the first"
+            " node and compares all candidates, so pods may be on other nodes there"
+        )
 
 
 def _play(file: Path, player: Player) -> Mapping[str, Sequence[Execution]]:

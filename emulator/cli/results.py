@@ -33,7 +33,8 @@ def compare(
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
     A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved. If jobs
     were evicted, further tables have the evictions before (A) and after (B) for each queue, and the jobs that are
-    evicted only before or only after, for which job and when.
+    evicted only before or only after, for which job and when. Of an imported Kubernetes cluster a table has the pods
+    that are on another node in the end, or on none.
 
     Runs are paired by seed, and what has no partner counts nowhere. The interval of a mean is over the seeds, so it
     needs several of them: give repeats or campaigns. A run and a campaign: the run against each of its variants.
@@ -58,7 +59,7 @@ def compare(
         comparison = comparisons.compare_runs(*sides, quantity)
     except comparisons.NothingInCommonError as error:  # pods of a cluster as it stands may never end
         comparison, evicted = None, comparisons.before_and_after(a, b)
-        if not any(side.evictions for side in evicted):
+        if not comparisons.differ(*evicted):
             raise
         warn(str(error).partition(",")[0] + "; who is evicted is compared all the same")
     directory = directory or claimed(context, "compare", out)
@@ -75,7 +76,7 @@ def compare(
     more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}
     comparisons.write_comparison(comparison, directory, more)
     console = results_console()
-    if evicted is not None and any(side.evictions for side in evicted):
+    if evicted is not None and comparisons.differ(*evicted):
         for table in (comparisons.evictions_table(*evicted), *comparisons.changes_tables(*evicted)):
             console.print(table)
     console.print(comparisons.comparison_table(comparison))

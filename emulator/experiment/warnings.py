@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from emulator.experiment.model import Experiment
 from emulator.policies.policy import ShareAllocation
+from emulator.sites.kubernetes import PodDetails
 from workloads.errors import Problems
 
 TOO_LARGE = "too_large"
@@ -16,8 +17,8 @@ _MAX_NAMED = 10
 
 def warnings(experiment: Experiment) -> Iterator[str]:
     """All of these warnings that its file alone gives."""
-    found = (too_large_warning(experiment), minima_warning(experiment), masters_warning(experiment))
-    yield from filter(None, found)
+    found = (too_large_warning, earlier_work_warning, minima_warning, masters_warning)
+    yield from filter(None, (each(experiment) for each in found))
 
 
 def too_large(experiment: Experiment) -> Mapping[str, str]:
@@ -34,6 +35,16 @@ def too_large_warning(experiment: Experiment) -> str | None:
     more = f"; and {len(left_out) - _MAX_NAMED:,} more" if len(left_out) > _MAX_NAMED else ""
     count = f"{len(left_out):,} job{'s' * (len(left_out) > 1)}"
     return f"no node is large enough for {count}, left out of the run: {'; '.join(named)}{more}"
+
+
+def earlier_work_warning(experiment: Experiment) -> str | None:
+    """Says of which pods of an imported cluster the work before its snapshot is not counted."""
+    details = (each.details for each in experiment.workload.jobs or ())
+    count = sum(isinstance(each, PodDetails) and each.node is not None and each.endless for each in details)
+    if not count:
+        return None
+    pods = "1 pod that runs already has" if count == 1 else f"{count:,} pods that run already have"
+    return f"{pods} no known end: of their work only what they do from the snapshot on counts as lost"
 
 
 def minima_warning(experiment: Experiment) -> str | None:

@@ -126,7 +126,7 @@ def _pods_ready(given: Mapping[str, Any] | None) -> PodsReady | None:
         return None
     timeout_ns, base_ns, max_ns = (given[each] * SECOND_NS for each in ("timeout", "backoff_base", "backoff_max"))
     timestamp = RequeuingTimestamp(given.get("timestamp") or "Eviction")
-    return PodsReady(timeout_ns, timestamp, base_ns, max_ns, given.get("limit"))
+    return PodsReady(timeout_ns, timestamp, base_ns, max_ns, given.get("limit"), bool(given.get("block")))
 
 
 def _queue(given: Mapping[str, Any]) -> ClusterQueue:

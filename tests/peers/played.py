@@ -94,11 +94,14 @@ def kube(day: Mapping[str, Any]) -> Recorded:
     for run in day["answer"]["runs"]:
         workload = workloads[re.split(r"[-.]", run["pod"])[0]]
         requests, is_evicted = {**usual, **amounts(workload["requests"])}, "gone" in run
-        stay = Stay(run["start"] * SECOND_NS, [run["node"]], run["end"] * SECOND_NS, is_evicted)
-        gone_ns = run["gone"] * SECOND_NS if is_evicted else None
-        stays_ns = 0 if gone_ns is None else gone_ns - stay.end_ns
         submit_ns, length_ns = run["submit"] * SECOND_NS, workload["duration"] * SECOND_NS
-        jobs.append(Job(run["pod"], submit_ns, length_ns, requests, 1, [stay], gone_ns, stays_ns))
+        gone_ns = run["gone"] * SECOND_NS if is_evicted else None
+        if run["start"] is None:  # it waits to the end of the day
+            stays, stays_ns, gone_ns = [], 0, day["answer"]["end"] * SECOND_NS
+        else:
+            stays = [Stay(run["start"] * SECOND_NS, [run["node"]], run["end"] * SECOND_NS, is_evicted)]
+            stays_ns = 0 if gone_ns is None else gone_ns - stays[0].end_ns
+        jobs.append(Job(run["pod"], submit_ns, length_ns, requests, 1, stays, gone_ns, stays_ns))
     return Recorded(day["name"], nodes, jobs)
 
 

@@ -236,6 +236,17 @@ def test_a_simulation_is_ended_without_a_traceback_however_often_it_is_asked(
         assert (f"'natjam report {tmp_path / 'out'}' shows the run as far as it got" in output) == had_begun
 
 
+def test_repeats_that_have_ended_are_shown(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with NatjamProcess("run", FIG4, "--engine", "sim", "--repeats", "1000", "--out", out) as natjam:
+        until(lambda: (out / "repeat-2" / "summary.json").exists(), "two repeats")
+        natjam.process.send_signal(signal.SIGINT)
+        natjam.process.wait(BOUND_S)
+        said = natjam.output()
+    ended = len([*out.glob("repeat-*/summary.json")])
+    assert f"natjam: {ended} repeats ended; 'natjam report {out}' shows them" in said
+
+
 @pytest.mark.parametrize("delay_s", [0.0, 0.3, 0.8])
 def test_a_campaign_is_ended_while_its_workers_start(tmp_path: Path, delay_s: float) -> None:
     with NatjamProcess("campaign", write_campaign(tmp_path), "--out", tmp_path / "out") as natjam:

@@ -451,3 +451,63 @@ def test_classes_that_every_cluster_has_need_not_be_in_the_files(tmp_path: Path)
     )
     (waiting,) = read_kubernetes([path]).cluster.state.waiting
     assert waiting.pod.priority == 2_000_001_000
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_json_says_what_the_same_text_says_as_yaml(indent: int | None, tmp_path: Path) -> None:
+    objects = json.loads((OBJECTS / "cluster.json").read_text())
+    others = [each for each in objects["items"] if each["kind"] != "Node"]
+    nodes = [each for each in objects["items"] if each.get("kind") == "Node"]
+    for each in nodes:
+        del each["kind"], each["apiVersion"]
+    lists = (
+        {"apiVersion": "v1", "kind": "NodeList", "items": nodes},
+        {"apiVersion": "v1", "kind": "List", "items": others},
+    )
+    text = "\n".join(json.dumps(each, indent=indent) for each in lists)
+    (tmp_path / "a.json").write_text(text)
+    (tmp_path / "a.yaml").write_text(
+        text.replace("\n{", "\n--- {") if indent is None else text.replace("\n{", "\n---\n{")
+    )
+    (as_json, losses), (as_yaml, expected) = (
+        (each.cluster, each.losses) for each in (read_kubernetes([tmp_path / name]) for name in ("a.json", "a.yaml"))
+    )
+    assert replace(as_json, basis=Basis()) == replace(as_yaml, basis=Basis())
+    assert [each.what for each in losses] == [each.what for each in expected]
+    if indent is not None:  # in YAML the second list begins one line later
+        lines = [[int(each.where.rpartition(":")[2]) for each in both] for both in (losses, expected)]
+        assert {there - here for here, there in zip(*lines, strict=True)} == {0, 1}
+
+
+def test_a_name_that_is_twice_in_json_is_refused(tmp_path: Path) -> None:
+    text = (
+        (OBJECTS / "cluster.json")
+        .read_text()
+        .replace('"unschedulable": true', '"unschedulable": true,\n"unschedulable": false')
+    )
+    (tmp_path / "cluster.json").write_text(text)
+    line = text[: text.index('"unschedulable": false')].count("\n") + 1
+    with pytest.raises(ConfigError, match=rf"cluster.json:{line}: Node \S+ unschedulable: is there twice"):
+        read_kubernetes([tmp_path])
+
+
+def test_json_that_is_nested_too_deeply_or_cut_off_is_refused(tmp_path: Path) -> None:
+    for text, problem in (
+        ("[" * 2000, "nested too deeply"),
+        ('{"kind": "List", "items": [{"kind": "Pod"', "neither YAML nor JSON"),
+    ):
+        (tmp_path / "cluster.json").write_text('{"a": ' + text)
+        with pytest.raises(ConfigError, match=problem):
+            read_kubernetes([tmp_path])
+
+
+def test_documents_without_anything_in_them_are_passed_over(tmp_path: Path) -> None:
+    text = (OBJECTS / "rest.yaml").read_text()
+    (tmp_path / "rest.yaml").write_text(
+        f"---\n# Source: chart/templates/off.yaml\n---\n{text}\n---\nnull\n---\n# end\n"
+    )
+    names = [
+        [each.name for each in read_kubernetes([OBJECTS / "cluster.json", path]).cluster.classes]
+        for path in (tmp_path / "rest.yaml", OBJECTS / "rest.yaml")
+    ]
+    assert names[0] == names[1] != []

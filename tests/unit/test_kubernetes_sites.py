@@ -269,10 +269,19 @@ def test_a_play_begins_with_the_pods_that_run(tmp_path: Path) -> None:
     high = pod("high", "", 8, 9)
     path = written(tmp_path / "c.yaml", node("a1"), pod("low", "a1", 8, terminationGracePeriodSeconds=0), high)
     run_natjam("import", "kubernetes", path, "--out", tmp_path / "mine.yaml")
-    run_natjam("play", tmp_path / "mine.yaml", "--out", tmp_path / "played.csv")
+    done = run_natjam("play", tmp_path / "mine.yaml", "--out", tmp_path / "played.csv")
+    assert "lost work counts from the start of a pod" in done.stdout
+    assert "until" not in done.stdout  # one node: all are looked at
     rows = (tmp_path / "played.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["d/low", "d/high"]
     assert "d/high" in rows[1]  # by whom it was evicted
+
+
+def test_a_play_of_many_nodes_says_that_kube_scheduler_looks_at_some(tmp_path: Path) -> None:
+    path = written(tmp_path / "c.yaml", *(node(f"a{number}") for number in range(250)), pod("new"))
+    run_natjam("import", "kubernetes", path, "--out", tmp_path / "mine.yaml")
+    lines = run_natjam("play", tmp_path / "mine.yaml").stdout.splitlines()
+    assert lines[-1].startswith("kube-scheduler looks for a place until 120 of 250 nodes fit")
 
 
 def test_compare_says_who_would_now_be_evicted_also_where_no_pod_ends(tmp_path: Path) -> None:
@@ -286,3 +295,26 @@ def test_compare_says_who_would_now_be_evicted_also_where_no_pod_ends(tmp_path: 
     found = json.loads((out / "compare.json").read_text())["evictions"]
     assert (found["newly"], found["no_longer"]) == (["ml/sweep-1", "ml/sweep-2"], [])
     assert {each["by"] for each in found["after"]} == {"ml/chat-0", "ml/chat-1"}
+
+
+def test_compare_says_who_is_elsewhere_when_a_pool_is_gone(tmp_path: Path) -> None:
+    """The pods of its nodes come again: one evicts another, which has no node then; one without an owner is gone."""
+    nodes = node("a1"), node("b1", 4)
+    there = [pod("low", "a1", 4), pod("web", "b1", 4, 9), pod("bare", "b1", 0), pod("agent", "b1", 0)]
+    for each, kind in ((there[1], "ReplicaSet"), (there[3], "DaemonSet")):
+        each["metadata"]["ownerReferences"] = [{"kind": kind, "name": "x", "controller": True}]
+    there[0]["spec"]["terminationGracePeriodSeconds"] = 5
+    full = pod("full", "a1", 4, 50)
+    for name, kept in (("before", nodes), ("after", nodes[:1])):
+        path = written(tmp_path / f"{name}-objects.yaml", *kept, full, *there)
+        done = run_natjam("import", "kubernetes", path, "--out", tmp_path / f"{name}.yaml")
+    lines = [line for line in done.stdout.splitlines() if "its node is not in the files" in line]
+    assert [line.split(":")[0].strip() for line in lines] == ["2 of 5 pods", "1 of 5 pods"]
+    out = tmp_path / "compared"
+    run_natjam("compare", tmp_path / "before.yaml", tmp_path / "after.yaml", "--out", out)
+    found = json.loads((out / "compare.json").read_text())["evictions"]
+    assert (found["newly"], found["no_longer"]) == (["d/low"], [])
+    assert found["moved"] == [
+        {"job": "d/low", "before": "a1", "after": None},
+        {"job": "d/web", "before": "b1", "after": "a1"},
+    ]

@@ -76,7 +76,7 @@ def test_what_is_not_carried_over_is_listed_with_its_line(tmp_path: Path) -> Non
         "its LocalQueue, or that one's ClusterQueue, is not in the files",
     )
     decides = [each.what for each in read_kueue([OBJECTS])[1] if each.effect is Effect.DECIDES]
-    assert decides == [], "stopPolicy None and an empty namespaceSelector are what Kueue does anyway"
+    assert decides == [], "stopPolicy None and a namespaceSelector of all are what Kueue does anyway"
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,17 @@ def test_fair_sharing_is_off_in_v1beta1_unless_it_is_enabled(
 def test_what_of_kueues_configuration_changes_admission_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "all.yaml"
     path.write_text(
-        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n---\n"
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: a}\n"
+        "spec: {namespaceSelector: {}}\n---\n"
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady: {recoveryTimeout: 5m}\n"
         "resources:\n  quotaCheckStrategy: IgnoreUndeclared\nmetrics: {}\n---\n"
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config, namespace: kueue-system}\n"
     )
     losses = [each for each in read_kueue([path])[1] if each.effect is Effect.DECIDES]
     assert [(each.what, each.where) for each in losses] == [
-        ("Configuration.waitForPodsReady.recoveryTimeout", f"{path}:7"),
-        ("Configuration.resources.quotaCheckStrategy", f"{path}:9"),
-        ("ConfigMap kueue-system/kueue-manager-config", f"{path}:12"),
+        ("Configuration.waitForPodsReady.recoveryTimeout", f"{path}:8"),
+        ("Configuration.resources.quotaCheckStrategy", f"{path}:10"),
+        ("ConfigMap kueue-system/kueue-manager-config", f"{path}:13"),
     ]
 
 
@@ -304,10 +305,7 @@ def test_nodes_belong_to_the_flavors_whose_labels_they_have(tmp_path: Path) -> N
     (tmp_path / "nodes.yaml").write_text(NODES)
     done = run_natjam("import", "kueue", OBJECTS, tmp_path / "nodes.yaml", "--out", tmp_path / "mine.yaml")
     saved = read_saved(tmp_path / "mine.yaml", Kueue)
-    assert [(each.name, each.flavors, each.allocatable["cpu"]) for each in saved.nodes] == [
-        ("a", ("default",), 2000),
-        ("b", ("default",), 1500),
-    ]
+    assert [(each.name, each.allocatable["cpu"]) for each in saved.nodes] == [("a", 2000), ("b", 1500)]
     text = " ".join(done.output.split())
     assert "1 of 4 nodes: it is cordoned; for example Node c " in text
     assert "1 of 4 nodes: it has the labels of no ResourceFlavor; for example Node d " in text

@@ -148,7 +148,7 @@ def test_a_workload_may_do_with_fewer_pods(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "held"),
     [
-        ("namespaceSelector: {}", "stopPolicy: Hold", HeldBy.CLUSTER_QUEUE),
+        ("namespaceSelector: {}", "namespaceSelector: {}\n  stopPolicy: Hold", HeldBy.CLUSTER_QUEUE),
         ("spec: {clusterQueue: q}", "spec: {clusterQueue: q, stopPolicy: HoldAndDrain}", HeldBy.LOCAL_QUEUE),
         ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {team: a}}", HeldBy.NAMESPACE),
         ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team}}", None),
@@ -171,6 +171,13 @@ def test_a_namespace_that_is_not_in_the_files_counts_as_selected_and_is_said(tmp
     kueue, losses = read(tmp_path, FLAVORS + text + WORKLOAD)
     assert held_by(kueue.cluster, kueue.arrivals[0].workload) is None
     assert losses == ["its Namespace is not in the files: it counts as selected by its queue's namespaceSelector"]
+
+
+def test_a_queue_without_a_namespace_selector_is_said_to_select_nothing_in_kueue(tmp_path: Path) -> None:
+    kueue, losses = read(tmp_path, FLAVORS + QUEUE.replace("  namespaceSelector: {}\n", "") + WORKLOAD)
+    assert held_by(kueue.cluster, kueue.arrivals[0].workload) is None
+    why = "so Kueue admits no workload to it: here it counts as {}, which selects all namespaces"
+    assert losses == [f"it has no namespaceSelector, {why}"]
 
 
 CONFIGURATION = """---
@@ -208,10 +215,33 @@ def test_the_gate_of_priorities_and_pods_that_must_be_ready_are_read(tmp_path: P
     assert (fungibility.preference, fungibility.prefers_preemption) == (Preference.PREEMPTION, True)
 
 
+@pytest.mark.parametrize(
+    ("version", "configuration", "expected"),
+    [
+        ("v1beta2", "", (1800, False)),
+        ("v1beta2", "waitForPodsReady: {timeout: 10m, blockAdmission: true}", (600, True)),
+        ("v1beta2", "featureGates: {DisableWaitForPodsReady: true}", None),
+        ("v1beta1", "", None),
+        ("v1beta1", "waitForPodsReady: {enable: true}", (300, True)),
+        ("v1beta1", "waitForPodsReady: {enable: true, blockAdmission: false}", (300, False)),
+    ],
+)
+def test_the_defaults_of_pods_that_must_be_ready_are_those_of_the_version(
+    tmp_path: Path, version: str, configuration: str, expected: tuple[int, bool] | None
+) -> None:
+    text = CONFIGURATION.replace("v1beta2", version) + configuration
+    kueue, losses = read(tmp_path, FLAVORS + QUEUE + text)
+    rule = kueue.cluster.pods_ready
+    assert (None if rule is None else (rule.timeout_ns // SECOND_NS, rule.blocks)) == expected
+    assert losses == []
+    assert read(tmp_path, FLAVORS + QUEUE)[0].cluster.pods_ready == PodsReady(1800 * SECOND_NS)
+
+
 def test_how_long_checks_take_is_read_of_those_who_have_passed(tmp_path: Path) -> None:
     queue = QUEUE.replace(
         "namespaceSelector: {}",
-        "admissionChecksStrategy: {admissionChecks: [{name: nodes, onFlavors: [h100]}, {name: budget}]}",
+        "namespaceSelector: {}\n  admissionChecksStrategy:\n"
+        "    admissionChecks: [{name: nodes, onFlavors: [h100]}, {name: budget}]",
     )
     status = (
         "status:\n  conditions:\n"
@@ -274,6 +304,15 @@ def test_whose_pods_are_not_ready_goes_waits_longer_each_time_and_is_deactivated
     spans = [(one.start_ns // SECOND_NS, (one.end_ns or 0) // SECOND_NS) for one in player.executions["w"]]
     assert spans == [(0, 30), (40, 70), (90, 120)]
     assert reasons == [EvictedBy.PODS_READY, EvictedBy.PODS_READY, EvictedBy.REQUEUING_LIMIT]
+
+
+def test_while_pods_are_not_ready_no_other_workload_is_admitted() -> None:
+    """A cycle waits before each admission."""
+    rule = PodsReady(100 * SECOND_NS, blocks=True)
+    more = [("a", 1, 20), ("b", 1, 50), ("c", 1, 0)]
+    arrivals = [arrival(name, 1000, cpus, ready_ns=(ready * SECOND_NS,)) for name, cpus, ready in more]
+    found = workloads_player(cluster(pods_ready=rule), arrivals).finish()
+    assert [found[name][0].start_ns // SECOND_NS for name, *_ in more] == [0, 20, 70]
 
 
 def test_who_has_run_for_its_time_ends_and_its_quota_is_free() -> None:

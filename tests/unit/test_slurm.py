@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,18 +13,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from analysis.papers.slurm_runs import hold, recorded_runs, simulated
+from analysis.papers.slurm_runs import clocks_of, hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution, job_row
-from emulator.policies.slurm import backfill
 from emulator.policies.slurm.backfill import Plan, backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
-from emulator.policies.slurm.snapshot import FreeTimes, Running, Snapshot, Waiting
-from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
+from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings, Weights
 from tests.commands import run_natjam
 
 RUNS = list(recorded_runs())
@@ -150,6 +149,28 @@ def test_nodes_are_of_the_smallest_set_that_suffices_the_fullest_for_one_and_the
     assert where(2, 8, "n1") is None
 
 
+def test_sets_of_nodes_are_compared_by_their_free_cpus() -> None:
+    """As in ``gres-requeue 1`` at 49.6 s: two half free nodes have no more CPUs than a free one after them."""
+    busy = {"a": (job("a", 2, 4), "n0 n1"), "b": (job("b", 1, 8), "n2")}
+    state = snapshot(cluster(Mode.OFF), busy, [job("one", 1, 4), job("high-two", 1, 8)])
+    assert [each.nodes for each in _carried_out(state, SECOND_NS)] == [("n3",), ("n0",)]
+    state = snapshot(cluster(Mode.OFF), busy, [job("one", 1, 4)])
+    assert [each.nodes for each in _carried_out(state, SECOND_NS)] == [("n0",)]
+
+
+def test_nodes_of_a_higher_weight_are_taken_only_if_the_others_do_not_suffice() -> None:
+    """slurm.conf's page, ``Weight``: those of the next lowest weight are added to those under consideration."""
+    nodes = {f"n{number}": Node(8, weight=weight) for number, weight in enumerate((5, 5, 1, 3))}
+    state = snapshot(replace(cluster(Mode.OFF), nodes=nodes), {}, [])
+
+    def where(nodes: int, free: int = ALL) -> tuple[str, ...] | None:
+        waiting = Waiting(job("a", nodes, 4), state.partitions["low"], 1)
+        return place(state, waiting, free, state.amounts_of.__getitem__)
+
+    assert [where(count) for count in (1, 2, 3)] == [("n2",), ("n2", "n3"), ("n0", "n1", "n2")]
+    assert (where(1, 0b1011), where(1, 0b0011)) == (("n3",), ("n0",))
+
+
 def test_the_smallest_are_tried_first_and_victims_are_on_the_nodes_where_the_job_fits_at_last() -> None:
     """Taken away at first are a, c and d, as b has two nodes; then d, which made it fit, and c, and then c and d."""
     running = {
@@ -224,6 +245,49 @@ def test_backfill_starts_what_delays_nobody() -> None:
     ]
 
 
+def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
+    """``whole`` is planned from 200 s for 200 s, so n0 is kept until 420 s, and not only until 360 s."""
+    running = {"a": (job("a", 1, 8), "n0"), "b": (job("b", 3, 8, limit_ns=800 * SECOND_NS), "n1 n2 n3")}
+    state = snapshot(cluster(Mode.OFF), running, [job("whole", 1, 8)])
+    plan = Plan(state, SECOND_NS)
+    assert plan.add(state.waiting["whole"]) == (("n0",), 200 * SECOND_NS)
+    after = Waiting(job("next", 1, 8), state.partitions["low"], 9)
+    state.submit(after)
+    assert plan.add(after) == (("n0",), 420 * SECOND_NS)
+    kept_from_now_on = Plan(state, SECOND_NS)
+    kept_from_now_on.keep(("n0",), SECOND_NS, 201 * SECOND_NS)  # rounded down to 180 s, when a is still there
+    assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
+
+
+def test_no_plan_counts_on_the_memory_of_who_would_only_stop() -> None:
+    """As in ``memory-suspend 2``, where a job of four nodes waited for memory and others started on its nodes."""
+    for mode, expected in ((Mode.SUSPEND, ("n1", 900)), (Mode.OFF, ("n0", 200))):
+        of = replace(cluster(mode, gang=True), nodes={name: Node(8, 4000) for name in NODES})
+        running = {
+            "low": (job("low", 1, 2, memory_mb=3000), "n0"),
+            "high-a": (job("high-a", 3, 2, memory_mb=2500, limit_ns=900 * SECOND_NS), "n1 n2 n3"),
+        }
+        state = snapshot(of, running, [job("high", 1, 2, memory_mb=3500)])
+        nodes, at_ns = Plan(state, SECOND_NS).add(state.waiting["high"]) or ((), 0)
+        assert (*nodes, at_ns / SECOND_NS) == expected
+
+
+def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
+    """Its 30 s have passed, so n1 is taken at 80 s; else all that ends until 110 s would count, and n0 be taken."""
+    limits_s = {"over": (1, "n2", 300), "a": (1, "n0", 100), "b": (1, "n1", 80), "c": (1, "n3", 400)}
+    running = {
+        name: (job(name, nodes, 8, limit_ns=limit_s * SECOND_NS), where)
+        for name, (nodes, where, limit_s) in limits_s.items()
+    }
+    for ends_s, expected in ((5, (("n1",), 80)), (300, (("n0",), 100))):
+        state = snapshot(cluster(Mode.OFF), running, [job("next", 1, 8)])
+        state.move_end(state.running["over"], ends_s * SECOND_NS)
+        plan = Plan(state, 50 * SECOND_NS)
+        plan.keep(("n2",), 50 * SECOND_NS, 6000 * SECOND_NS)
+        nodes, at_ns = plan.add(state.waiting["next"]) or ((), 0)
+        assert (nodes, at_ns / SECOND_NS) == expected
+
+
 def _carried_out(state: Snapshot, now_ns: int) -> list[Decision]:
     decisions = []
     for decision in backfill_pass(state, now_ns):
@@ -260,6 +324,56 @@ def test_a_preemptor_blocks_others_until_its_victims_have_gone_and_then_they_are
     assert [executions[name][0].end_ns for name in ("low0", "low1")] == [10_005_000_000, 10_105_000_000]
 
 
+def test_what_the_main_loop_does_every_so_often_it_does_when_so_many_whole_seconds_have_gone() -> None:
+    """It begins at 0.97 s of the wall's clock, in second 0; its turn at 30.02 s is the first of second 30."""
+    ms = 1_000_000
+    controller = Controller(cluster(), 570 * ms, 400 * ms, main_late_ns=2 * ms)
+    assert controller.limit_ns(SECOND_NS) == 970 * ms + 29 * 1002 * ms
+    assert controller.limit_ns(31 * SECOND_NS) == 970 * ms + 59 * 1002 * ms
+    later = Controller(cluster(), 780 * ms, 400 * ms, main_late_ns=2 * ms)  # it begins in second 1
+    assert later.limit_ns(SECOND_NS) == 1180 * ms + 30 * 1002 * ms
+
+
+def test_runs_of_backfill_and_turns_of_the_main_loop_may_come_later_each_time() -> None:
+    """The main loop's turn of 3 s comes at 3.035 s, and backfill's run at 3.3 s, which sees ``b``."""
+    late = {"backfill_late_s": 0.1, "main_late_s": 0.01}
+    executions = jobs_player(cluster(Mode.OFF), [job("a", 1, 1, 9, 2.9), job("b", 1, 1, 9, 3.2)], **late).finish()
+    assert [executions[name][0].start_ns for name in "ab"] == [3_035_000_000, 3_300_000_000]
+
+
+def test_a_requeued_job_goes_behind_those_of_its_priority_that_were_submitted_before() -> None:
+    """Under ``priority/multifactor`` (its page: by priority, then submit time, then JobId); else by JobId."""
+    jobs = [job("low0", 4, 8, 20), job("low1", 4, 8, 20, 1), job("high", 4, 8, 5, 2)]
+    for weights, first in ((None, "low0"), (Weights(), "low1")):
+        executions = jobs_player(cluster(weights=weights, cred_expire_ns=0), jobs).finish()
+        starts_ns = {name: each[-1].start_ns for name, each in executions.items()}
+        assert min(("low0", "low1"), key=starts_ns.__getitem__) == first
+
+
+def test_ends_are_counted_from_whole_seconds() -> None:
+    controller = Controller(cluster(), wall_ns=SECOND_NS // 4)
+    controller.submit(job("low", 1, 8))
+    running = controller.start(Decision("low", Outcome.STARTS, ("n0",)), 5 * SECOND_NS)
+    assert running.end_ns == (4.75 + 200) * SECOND_NS
+
+
+def test_the_clock_of_the_main_loop_is_read_from_the_lines_of_its_passes() -> None:
+    """Of turns 10, 40 and 60; a start soon after a preemption is none, nor is a preemption by backfill."""
+    run: dict[str, Any] = {
+        **next(run for run in RUNS if run["config"] == "requeue"),
+        "t0": 0.0,
+        "controller_started": -10.0,
+        "controller_says": [f"[1970-01-01T00:00:{at}] preempted JobId=1 for JobId=2" for at in ("20.030", "50.620")],
+    }
+    sched = [0.52, 20.11, 30.58]
+    run["jobs"] = [{"allocated": [[at_s, "n0", "sched"] for at_s in sched]}]
+    assert [clocks_of(run)[name] for name in ("main_after_s", "main_late_s")] == [0.005, 0.001]
+    run["slurm_conf"] += "AccountingStorageType=accounting_storage/slurmdbd"
+    assert [clocks_of(run)[name] for name in ("main_after_s", "main_late_s")] == pytest.approx([0.5, 0.002])
+    none = {**run, "jobs": [], "controller_says": []}
+    assert [clocks_of(none)[name] for name in ("main_after_s", "main_late_s")] == [0.39, 0.003]
+
+
 # ---- whole plays ----
 
 
@@ -274,7 +388,7 @@ def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it(
     """Of ``low0`` the time limit is over when ``high0`` could be seen; ``low1`` is ended while it is launched."""
     jobs = [job("low0", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high0", 4, 8, 6, 25)]
     executions = jobs_player(cluster(Mode.OFF), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
-    assert (executions["low0"][0].end_ns, executions["high0"][0].start_ns) == (30 * SECOND_NS, 31 * SECOND_NS)
+    assert (executions["low0"][0].end_ns, executions["high0"][0].start_ns) == (30_005_000_000, 31 * SECOND_NS)
     costs = Costs(launch_ns=2 * SECOND_NS, gone_ns=SECOND_NS // 10)
     executions = jobs_player(cluster(), [job("low1", 4, 8), job("high1", 4, 8, 6, 0.9)], costs).finish()
     assert (executions["low1"][0].end_ns, executions["high1"][0].start_ns) == (SECOND_NS, 3 * SECOND_NS)
@@ -282,10 +396,10 @@ def test_who_has_begun_to_work_is_on_its_nodes_a_little_longer_whatever_ends_it(
 
 def test_who_is_stopped_on_its_way_out_takes_no_more_turns() -> None:
     """The time limit of ``low`` is over as ``high`` is put over it; else turns would change for ever."""
-    jobs = [job("low", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high", 4, 8, 6, 29.5)]
+    jobs = [job("low", 4, 8, 99, limit_ns=30 * SECOND_NS), job("high", 4, 8, 6, 30.002)]
     executions = jobs_player(cluster(Mode.SUSPEND, gang=True), jobs, Costs(gone_ns=SECOND_NS // 10)).finish()
-    assert (executions["low"][0].end_ns, executions["high"][0].start_ns) == (30 * SECOND_NS, 30 * SECOND_NS)
-    assert executions["high"][0].end_ns == 36 * SECOND_NS
+    assert (executions["low"][0].end_ns, executions["high"][0].start_ns) == (30_005_000_000, 30_005_000_000)
+    assert executions["high"][0].end_ns == 36_005_000_000
 
 
 def with_grace(grace_s: int) -> Cluster:
@@ -298,18 +412,18 @@ def test_a_victim_with_grace_that_nobody_waits_for_any_more_goes_when_limits_are
     first, short = job("low0", 1, 8, 500, limit_ns=None), job("low1", 1, 8, 13)
     others = job("low2", 2, 8, 100), job("high", 1, 8, 5, 12)
     executions = jobs_player(with_grace(10), [first, short, *others]).finish()
-    assert (executions["high"][0].start_ns, executions["low0"][0].end_ns) == (13 * SECOND_NS, 30 * SECOND_NS)
+    assert (executions["high"][0].start_ns, executions["low0"][0].end_ns) == (13 * SECOND_NS, 30_005_000_000)
 
 
 def test_a_victim_with_grace_works_until_it_is_over() -> None:
     of = with_grace(10)
     executions = jobs_player(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)]).finish()
     first, second = executions["low"]
-    assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
-    assert executions["high"][0].start_ns == 30 * SECOND_NS
-    assert (second.start_ns, second.end) == (36_005_000_000, End.DONE)  # cred_expire, in whole seconds
+    assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30_005_000_000, "high")
+    assert executions["high"][0].start_ns == 30_005_000_000
+    assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
     mine = job_row(0, executions["low"])
-    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30, pytest.approx(96.005))
+    assert (mine["kills"], mine["lost_work_s"], mine["completion_s"]) == (1, 4 * 30.005, pytest.approx(96))
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -394,41 +508,3 @@ def _started(controller: Controller, now_ns: int) -> list[str]:
             controller.start(decision, now_ns)
             started.append(decision.job)
     return started
-
-
-class PlainPlan(Plan):
-    """A plan that tries a job from every time on at which something that is kept is free again."""
-
-    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
-        """See ``Plan``."""
-        for begin_ns, next_ns in pairwise([self._now_ns, *self._ends_ns, None]):
-            if begin_ns is None or begin_ns > self._now_ns + self._settings.bf_window_ns:
-                return
-            end_ns, taken = self._rounded_up(begin_ns + job.limit_ns), 0
-            for start_ns, until_ns, nodes in self._kept:
-                if start_ns < end_ns and until_ns > begin_ns:
-                    taken |= nodes
-            yield begin_ns, self._snapshot.nodes_for(job) & ~taken, next_ns
-
-
-@pytest.mark.parametrize("mode", [Mode.REQUEUE, Mode.SUSPEND])
-def test_every_start_of_a_day_is_that_of_a_play_that_leaves_nothing_out(
-    mode: Mode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random, hour_ns = Random(f"slurm-day-{mode}"), 3600 * SECOND_NS
-    jobs = [
-        job(
-            f"{random.choice(('low', 'low', 'low', 'high'))}{number}",
-            random.choice((1, 1, 2, 4)),
-            random.choice((1, 2, 4, 8)),
-            random.lognormvariate(0, 1) * 1500,
-            random.uniform(0, 24 * 3600),
-            limit_ns=round(random.choice((0.5, 1, 2, 8)) * hour_ns),
-        )
-        for number in range(150)
-    ]
-    of = cluster(mode, gang=mode is Mode.SUSPEND, bf_interval_ns=30 * SECOND_NS, sched_interval_ns=60 * SECOND_NS)
-    found = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    monkeypatch.setattr(backfill, "Plan", PlainPlan)
-    plain = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    assert found == plain

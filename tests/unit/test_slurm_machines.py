@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,10 @@ from emulator.core.messages import JobState
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
+from emulator.policies.policy import LEAST_WAIT_NS
 from emulator.policies.schedulers.play import NO_COSTS
 from emulator.policies.schedulers.protocol import (
+    Answer,
     ContainerEnded,
     ContainerStarted,
     Event,
@@ -245,6 +249,40 @@ def test_a_job_whose_node_is_lost_is_requeued() -> None:
     assert answer(2, ContainerEnded("c1", "low", "n1"), NodeRemoved("n1"), waits(1, 0)) == [ReclaimContainer("c0")]
     assert answer(3, ContainerEnded("c0", "low", "n0"), waits(2, 2)) == []
     assert answer(9) == [GrantContainer("low", "n2", "task"), GrantContainer("low", "n3", "task")]  # after cred_expire
+
+
+class AlwaysDue(SlurmScheduler):
+    """Slurm that wants to be asked again at once, whatever it has decided; its own time is in ``kept_ns``."""
+
+    asked = 0
+
+    def __init__(self, options: SlurmRules) -> None:
+        super().__init__(options)
+        self.kept_ns: int | None = None
+
+    def _hurried(self, answer: Answer, now_ns: int) -> Answer:
+        self.kept_ns = answer.valid_until_ns
+        return answer._replace(valid_until_ns=now_ns)
+
+    def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
+        return self._hurried(super().notify(events, now_ns), now_ns)
+
+    def decide(self, now_ns: int) -> Answer:
+        AlwaysDue.asked += 1
+        is_due = self.kept_ns is not None and self.kept_ns <= now_ns
+        return self._hurried(super().decide(now_ns), now_ns) if is_due else Answer((), now_ns)
+
+
+def test_a_scheduler_that_always_wants_to_be_asked_at_once_stops_no_time(tmp_path: Path) -> None:
+    write_saved(tmp_path / "site.yaml", Slurm(cluster(), (job("low", 4, 8, 5),)), ())
+    run = resolve(load_experiment(tmp_path / "site.yaml", ["overheads=none"]))
+    scheduler = run.settings.scheduler
+    hurried = replace(scheduler.allocation, function=partial(AlwaysDue, options=SlurmRules(cluster())))
+    history = HistoryBuilder(run.jobs)
+    settings = dataclasses.replace(run.settings, scheduler=dataclasses.replace(scheduler, allocation=hurried))
+    simulate(replace(run, settings=settings), history.follow)
+    assert [row.state for row in history.finish().jobs] == [JobState.SUCCEEDED]
+    assert 100 < AlwaysDue.asked < 2 * 6 * SECOND_NS / LEAST_WAIT_NS
 
 
 def test_what_the_site_decides_cannot_be_given(tmp_path: Path) -> None:

@@ -10,19 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
+from emulator.files.progress import OnBytes, ignore
 from workloads.errors import BrokenRow, Problems, TraceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 64 * 1024
 ENDLESS_LINE_BYTES = 16 * 2**20
 CHUNK_BYTES = 1 << 20
-
-OnBytes = Callable[[int], None]
-"""Called with the number of bytes read since the last call, as stored on disk (compressed)."""
-
-
-def ignore(count: int) -> None:
-    """An OnBytes for callers that show no progress."""
 
 
 class ByteSource:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
+from emulator.files.progress import OnBytes, ignore
 from emulator.sites.kubernetes import (
     Arrival,
     Bound,
@@ -23,11 +24,10 @@ from emulator.sites.kubernetes import (
 )
 from emulator.sites.labels import Selector
 from emulator.vocabulary import SECOND_NS
-from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import PodMaker, class_of, context_of, group_of, node_of
 from workloads.kubernetes.present import Owner, Pods, Present, expected_ns, lengths_of
-from workloads.kubernetes.reading import Found, read_objects, unique
+from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kubernetes.selectors import selector_of
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
@@ -55,8 +55,8 @@ def read_kubernetes(
     """
     objects = read_objects(paths, api.KINDS, settings_of("kubernetes"), on_bytes)
     if not objects.of(api.NODE):
-        names = ", ".join(map(str, paths))
-        raise ConfigError(f"{names}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
+        files = ", ".join(map(str, paths))
+        raise ConfigError(f"{files}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
     nodes = {each.name: each for each in map(node_of, unique(objects.of(api.NODE)))}
     classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
     by_name = {each.name: each for each in classes}
@@ -74,14 +74,22 @@ def read_kubernetes(
         groups,
     )
     totals = objects.totals(api.KINDS)
-    left_out = [each for each in maker.losses if each.effect is Effect.LEFT_OUT and each.kind == api.Pod.COUNTED]
-    totals[api.Pod.COUNTED] = len(present) + len(left_out)
+    names = {each.pod.name for each in present} | {each.value.full_name for each in objects.of(api.POD)}
+    totals[api.Pod.COUNTED] = len(names)
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
-    losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *objects.losses]
+    losses = [*maker.losses, *objects.decides(_WITHOUT_PODS), *_of_one_pod(objects), *objects.losses]
     partial = {each.pod.name: maker.partial.get(each.pod.name, ()) for each in state.waiting}
     cluster = Kubernetes(state, classes, specs, arrivals, partial, basis_of(losses, totals), context)
     return Imported(cluster, losses, tuple(_running(present, lengths, now_ns)))
+
+
+def _of_one_pod(objects: Objects) -> Iterator[Loss]:
+    """What is lost with claims that only one pod may use."""
+    mode, table = "ReadWriteOncePod", settings_of("kubernetes")
+    for each in objects.of(api.CLAIM):
+        if mode in each.value.accessModes:
+            yield from each.lost(table, each.value.kind, "spec.accessModes", mode, api.Claim.COUNTED)
 
 
 _WAITING_NS = SECOND_NS

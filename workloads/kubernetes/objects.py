@@ -174,6 +174,7 @@ class Toleration(Struct, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
+    tolerationSeconds: int | None = None
 
 
 class Gate(Struct, frozen=True):
@@ -207,6 +208,7 @@ class PodSpec(Requesting, frozen=True):
     priority: int | None = None
     priorityClassName: str = ""
     preemptionPolicy: str = ""
+    runtimeClassName: str = ""
     nodeSelector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     nodeAffinity: NodeSelector | None = at(f"affinity.nodeAffinity.{_REQUIRED}", None)
@@ -266,14 +268,24 @@ class ReplicaSet(Replicated, frozen=True):
 class Claim(Object, frozen=True):
     """A claim of a volume."""
 
+    COUNTED: ClassVar[str] = "claims"
+
     volumeName: str = at("spec.volumeName", "")
+    accessModes: tuple[str, ...] = at("spec.accessModes", ())
+
+
+class ClaimTemplate(Struct, frozen=True):
+    """A claim that is made for each pod of a set."""
+
+    name: str = at("metadata.name", "")
 
 
 class StatefulSet(Replicated, frozen=True):
     COUNTED: ClassVar[str] = "stateful sets"
 
     replicas: int = at("spec.replicas", 1)
-    claims: tuple[Claim, ...] = at("spec.volumeClaimTemplates", ())
+    claims: tuple[ClaimTemplate, ...] = at("spec.volumeClaimTemplates", ())
+    podManagementPolicy: str = at("spec.podManagementPolicy", "OrderedReady")
     firstNumber: int = at("spec.ordinals.start", 0)
 
 

@@ -26,6 +26,7 @@ from emulator.sites.kubernetes import (
     default_spread,
     own_values,
 )
+from emulator.sites.kubernetes import Effect as TaintEffect
 from emulator.sites.labels import NOTHING, Expression, LabelOperator, NodeTerm, Selector
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.quantities import amount
@@ -215,12 +216,28 @@ class PodMaker:
             losses.append(Loss(what, found.where, _WHY_NO_GROUP, Effect.DECIDES, api.Pod.COUNTED, name))
         for each in filter(compares_numbers, spec.tolerations):
             lost("spec.tolerations.operator", each.operator)
+        if spec.runtimeClassName and not (isinstance(found.value, api.Pod) and found.value.creationTimestamp):
+            lost("spec.runtimeClassName", spec.runtimeClassName)
         if losses:
             self.partial[name] = tuple(
                 dict.fromkeys(f"{each.what.removeprefix(f'{found.name}.')}: {each.why}" for each in losses)
             )
         self.losses.extend(losses)
         return Made(pod, chosen.value if chosen.name in self.revalued else priority)
+
+    def losses_by_taints(self, found: Found[api.Pod]) -> list[Loss]:
+        """What is lost with the taints for which a pod is evicted from the node that it is on."""
+        spec = found.value.spec
+        for_long = (each for each in spec.tolerations if each.tolerationSeconds is None)
+        tolerations = [*tolerations_of(found, "spec.tolerations", for_long)]
+        taints = self.nodes[spec.nodeName].taints if spec.nodeName in self.nodes else ()
+        if all(
+            any(each.tolerates(taint) for each in tolerations)
+            for taint in taints
+            if taint.effect is TaintEffect.NO_EXECUTE
+        ):
+            return []
+        return found.lost(settings_of("kubernetes"), "Pod", "spec.tolerations.tolerationSeconds", "", api.Pod.COUNTED)
 
     def _group(self, spec: api.PodSpec, namespace: str) -> str:
         named = spec.podGroupName

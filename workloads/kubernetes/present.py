@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
@@ -14,19 +15,22 @@ from emulator.sites.labels import NAME_FIELD
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes import objects as api
 from workloads.kubernetes.pods import TEMPLATE_HASH, PodMaker
-from workloads.kubernetes.reading import Found, Objects
+from workloads.kubernetes.reading import Found, Objects, unique
 from workloads.setting_effects import Effect, Loss, settings_of
 
 Owner = tuple[str, str]
 """Kind, and name with the namespace; of the topmost owner that is known."""
 _NOBODY: Owner = ("", "")
 _ENDED = ("Succeeded", "Failed")
-_MAKERS = ("ReplicationController",)
-"""Owners of which no pods are made."""
+_MAKES_NO_PODS = ("PodTemplate", "ControllerRevision")
+"""Kinds with a pod's spec of which no controller makes pods."""
 _SETS = ("StatefulSet", "DaemonSet")
 """Owners of which each missing pod is made, one by one."""
 _OWNERS = "owners"
 _WHY_NO_PODS = "it has no pods in the files, and natjam makes none of it"
+_WHY_AGAIN = "its node is not in the files; its owner makes it again, and that one waits"
+_OF_NODES = ("DaemonSet", "Node")
+"""Owners that make a pod for one node."""
 _WHEN_GONE = ("StatefulSet", "DaemonSet", "Node")
 """Owners whose new pod has the place of the old one, which has to be gone."""
 
@@ -89,21 +93,25 @@ class Pods:
             if name in where:
                 raise each.problem("metadata.name", f"is in {where[name]} too; give one")
             where[name] = each.where
-            why_not = self._why_not(each.value)
-            if why_not:
+            if (by_owner := self._made_again(each)) is not None:
+                self.maker.losses.append(each.left_out(_WHY_AGAIN, api.Pod.COUNTED))
+                found[name] = self._present(by_owner)
+            elif why_not := self._why_not(each.value):
                 self.maker.losses.append(each.left_out(why_not, api.Pod.COUNTED))
             else:
                 found[name] = self._present(each)
+        makers = [each for kind in api.MAKERS for each in unique(self.objects.of(kind))]
         owned = {
-            (by.kind, f"{each.value.namespace}/{by.name}")
-            for each in self.objects.of(api.POD)
+            (by.kind, f"{each.value.namespace}/{by.name}".lstrip("/"))
+            for each in (*self.objects.of(api.POD), *makers)
             if (by := _controller(each.value)) is not None
         } | {each.owner for each in found.values()}
         for other in self.objects.others:
-            if other.kind in _MAKERS and (other.kind, other.name) not in owned:
+            makes_pods = other.makes_pods and other.kind not in _MAKES_NO_PODS
+            if makes_pods and (other.kind, other.name) not in owned:
                 what = f"{other.kind} {other.name}"
                 self.maker.losses.append(Loss(what, other.where, _WHY_NO_PODS, Effect.LEFT_OUT, _OWNERS))
-        for each in (each for kind in api.MAKERS for each in self.objects.of(kind)):
+        for each in makers:
             self.maker.losses.extend(loss for loss in each.losses if loss.kind != api.Pod.COUNTED)
             if (each.value.kind, each.value.full_name) in owned and each.value.kind not in _SETS:
                 continue
@@ -111,9 +119,20 @@ class Pods:
             found |= {made.pod.name: made for made in self._made(each, names)}
         return list(found.values())
 
+    def _made_again(self, found: Found[api.Pod]) -> Found[api.Pod] | None:
+        """The pod that an owner makes in place of one whose node is gone; None: the node is there, or no owner does."""
+        pod = found.value
+        by = _controller(pod)
+        if by is None or by.kind in _OF_NODES or not self._has_lost_node(pod) or _why_not_placed(pod.spec):
+            return None
+        return dataclasses.replace(found, value=replace(pod, spec=replace(pod.spec, nodeName=""), startTime=""))
+
+    def _has_lost_node(self, pod: api.Pod) -> bool:
+        return bool(pod.spec.nodeName) and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes
+
     def _why_not(self, pod: api.Pod) -> str | None:
         """Why a pod is not taken."""
-        if pod.spec.nodeName and pod.phase not in _ENDED and pod.spec.nodeName not in self.maker.nodes:
+        if self._has_lost_node(pod):
             return "its node is not in the files"
         return None if pod.spec.nodeName or pod.phase in _ENDED else _why_not_placed(pod.spec)
 
@@ -121,6 +140,8 @@ class Pods:
         given, ended = found.value, found.value.phase in _ENDED
         finished = (found.time_ns("status, finishedAt", each.finishedAt) for each in given.containerStatuses)
         ends = [end for end in finished if end is not None]
+        if not (ended or given.deletionTimestamp):
+            self.maker.losses.extend(self.maker.losses_by_taints(found))
         return Present(
             *self.maker.pod(found, given.full_name, given.labels, given.spec),
             found.where,
@@ -171,6 +192,9 @@ class Pods:
                 _grace_ns(found, owner.podSpec),
                 created_ns=created_ns,
             )
+        if isinstance(owner, api.StatefulSet) and len(names) > 1:
+            policy, table = owner.podManagementPolicy, settings_of("kubernetes")
+            self.maker.losses.extend(found.lost(table, kind, "spec.podManagementPolicy", policy, owner.COUNTED))
         if kind == "Job" and (owner.completions or 0) > owner.parallelism:
             value, table = str(owner.completions), settings_of("kubernetes")
             self.maker.losses.extend(found.lost(table, kind, "spec.completions", value, api.Job.COUNTED))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
-import json
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,10 +22,11 @@ import yaml
 from msgspec import inspect
 
 from emulator.errors import ConfigError, printable
+from emulator.files.progress import OnBytes, ignore
 from emulator.files.yaml_positions import read_bytes
 from emulator.files.yaml_values import DEEPEST_NESTING
 from emulator.vocabulary import SECOND_NS
-from workloads.importers.source import OnBytes, ignore
+from workloads.kubernetes.json_nodes import JsonObject, Text, json_node, texts_of
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.saved import VERSIONS, made_anew, system_of
 from workloads.setting_effects import Effect, Loss, SettingsTable
@@ -41,9 +42,6 @@ _MERGE_TAG = "tag:yaml.org,2002:merge"
 _NOT_COUNTED = ("objects", "settings")
 _TEMPLATE = b"{{"
 _WHY_TEMPLATE = "it is a template, not an object; give what it renders to (helm template)"
-_SPACE = re.compile(r"\s*")
-_NEXT_VALUE = re.compile(rb"\}\s*\{")
-"""Between two values of JSON; inside of one there is a comma."""
 _type_info = functools.cache(inspect.type_info)
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -148,6 +146,8 @@ class Other(NamedTuple):
     kind: str
     name: str
     where: str
+    makes_pods: bool = False
+    """Whether it has a pod's spec or a number of replicas in it, as what makes pods has."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.where})"
@@ -218,8 +218,9 @@ def _read_file(path: Path, kinds: _Kinds, objects: Objects, on_bytes: OnBytes, *
     raw = read_bytes(path, LARGEST_FILE_BYTES)
     reader = _Reader(path, kinds, in_folder=in_folder)
     try:
-        for reader.first_line, node in _documents(path, raw, on_bytes):
-            reader.read(node)
+        for text, node in _documents(path, raw, on_bytes):
+            reader.first_line = text.line
+            reader.read(node, text.of_list)
     except ConfigError:
         if not in_folder or _TEMPLATE not in raw:
             raise
@@ -259,45 +260,28 @@ class _Loader(yaml.CSafeLoader):
         self._depth -= 1
 
 
-def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[int, yaml.Node]]:
-    """The documents of a file, each with the number of lines before its text."""
-    line = 0
+def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[Text, yaml.Node]]:
+    """The documents of a file, each with the text that it is in."""
+    for text in texts_of(raw):
+        node = json_node(text.raw, lambda text=text: next(_composed(path, text, ignore)))
+        if node is not None:
+            on_bytes(len(text.raw))
+        yield from ((text, each) for each in ([node] if node is not None else _composed(path, text, on_bytes)))
+
+
+def _composed(path: Path, text: Text, on_bytes: OnBytes) -> Iterator[yaml.Node]:
+    """The nodes that libyaml makes of a text.  Raises ConfigError."""
     try:
-        for line, text in _texts(raw):
-            nodes = yaml.compose_all(_Counted(text, on_bytes), Loader=_Loader)
-            yield from ((line, node) for node in nodes if node is not None)
+        nodes = yaml.compose_all(_Counted(text.raw, on_bytes), Loader=_Loader)
+        yield from (node for node in nodes if not (node is None or _is_null(node)))  # kubectl passes over empty ones
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        at = "" if mark is None else f":{line + mark.line + 1}"
+        at = "" if mark is None else f":{text.line + mark.line + 1}"
         raise ConfigError(f"{path}{at}: is neither YAML nor JSON") from None
     except _TooDeepError:
         raise ConfigError(f"{path}: is nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):
         raise ConfigError(f"{path}: is neither YAML nor JSON in UTF-8") from None
-
-
-def _texts(raw: bytes) -> Iterable[tuple[int, bytes]]:
-    """Values of JSON that follow one another, as kubectl writes lists one after the other, which is no YAML; with the
-    number of lines before each.  Anything else as it is."""
-    if _NEXT_VALUE.search(raw) is None:
-        return [(0, raw)]
-    found: list[tuple[int, bytes]] = []
-    decoder, line, at = json.JSONDecoder(), 0, 0
-    try:
-        text = raw.decode("utf-8-sig")
-        while at < len(text):
-            begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
-            line += text.count("\n", at, begin)
-            if begin == len(text):
-                break
-            if text[begin] != "{":
-                return [(0, raw)]
-            at = decoder.raw_decode(text, begin)[1]
-            found.append((line, text[begin:at].encode()))
-            line += text.count("\n", begin, at)
-    except (ValueError, RecursionError):
-        return [(0, raw)]
-    return found if len(found) > 1 else [(0, raw)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +292,19 @@ class _Kinds:
     table: SettingsTable
     named: set[tuple[str, str]] = field(default_factory=set)
     """Settings that decide nothing and are listed already; of many objects one says it."""
+    generated: Iterator[int] = field(default_factory=functools.partial(itertools.count, 1))
+    """The ends of the names that the API server would make of ``generateName``, where they are random."""
+    places: dict[tuple[str, str], _Place] = field(default_factory=dict)
+    """By kind and what is counted: where the fields of its objects stand."""
+
+    def place_of(self, kind: str, counted: str) -> _Place:
+        """Where an object's fields stand, the same for all of one kind."""
+        return self.places.setdefault((kind, counted), _Place(kind, counted=counted))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Place:
-    """Where a value stands in an object, and in its list of settings."""
+    """Where a value stands in an object, and in its list of settings.  There is one for all objects that have it."""
 
     of: str
     """The list."""
@@ -321,10 +313,24 @@ class _Place:
     """As messages show it."""
     counted: str = "objects"
     """What has it, in the plural."""
+    is_settled: bool = False
+    """What stands here decides nothing, and is listed already."""
+    inside: dict[str | type, _Place] = field(default_factory=dict)
 
     def below(self, name: str) -> _Place:
         """The place of a field."""
-        return replace(self, key=f"{self.key}.{name}".lstrip("."), path=f"{self.path}.{name}".lstrip("."))
+        found = self.inside.get(name)
+        if found is None:
+            key, path = f"{self.key}.{name}".lstrip("."), f"{self.path}.{name}".lstrip(".")
+            found = self.inside[name] = _Place(self.of, key, path, self.counted)
+        return found
+
+    def of_struct(self, kind: type) -> _Place:
+        """The same for a struct's fields, which may have a list of settings of their own, as those of a pod's spec."""
+        listed = getattr(kind, "LISTED_IN", None)
+        if listed is None:
+            return self
+        return self.inside.setdefault(kind, replace(self, **listed, inside={}))
 
 
 class _Reader:
@@ -371,14 +377,16 @@ class _Reader:
         self._read = f"{shown} {self._full_name}".strip()
         struct = self._kinds.structs.get((group, kind))
         if struct is None:
-            self.objects.others.append(Other(shown, self._full_name, self._where_read))
+            self.objects.others.append(Other(shown, self._full_name, self._where_read, self._makes_pods(node)))
             self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
         self._only = getattr(struct, "ONLY_IN", {})
         self._losses = []
-        place = _Place(kind, counted=getattr(struct, "COUNTED", "objects"))
+        place = self._kinds.place_of(kind, getattr(struct, "COUNTED", "objects"))
         value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
+        if prefix := self._metadata(fields, "generateName"):
+            value.setdefault("metadata.name", f"{prefix}{next(self._kinds.generated)}")
         try:
             converted = msgspec.convert(value, struct, strict=False)
         except msgspec.ValidationError as error:
@@ -400,10 +408,27 @@ class _Reader:
         self.objects.losses.append(Loss(what, self._where(node), why, Effect.NOTHING, "files"))
 
     def _name(self, fields: Mapping[str, yaml.Node]) -> str:
-        metadata = fields.get("metadata")
-        inside = self._fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
-        names = (_text(inside.get(field)) for field in ("namespace", "name"))
+        names = (self._metadata(fields, field) for field in ("namespace", "name"))
         return printable("/".join(filter(None, names)))[:_LONGEST_NAME]
+
+    def _metadata(self, fields: Mapping[str, yaml.Node], field: str) -> str:
+        metadata = fields.get("metadata")
+        return _text(self._fields(metadata).get(field)) if isinstance(metadata, yaml.MappingNode) else ""
+
+    def _makes_pods(self, node: yaml.Node) -> bool:
+        """Whether a list of containers, or a number of replicas, is anywhere in it."""
+        inside = [node]
+        while inside:
+            self._count()
+            match inside.pop():
+                case yaml.SequenceNode() as found:
+                    inside += found.value
+                case yaml.MappingNode() as found:
+                    fields = self._fields(found)
+                    if isinstance(fields.get("containers"), yaml.SequenceNode) or _text(fields.get("replicas")):
+                        return True
+                    inside += fields.values()
+        return False
 
     def _problem(self, field: str, what: str) -> ConfigError:
         return ConfigError(f"{self._where_read}: {self._read}: {printable(field)}: {what}")
@@ -413,6 +438,11 @@ class _Reader:
 
     def _fields(self, node: yaml.MappingNode) -> dict[str, yaml.Node]:
         """Its fields by name.  Raises ConfigError: one is there twice, which Kubernetes refuses."""
+        if isinstance(node, JsonObject):
+            fields = node.fields
+            if len(fields) == len(node.value):
+                return fields
+            node = node.composed  # type: ignore[assignment]
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE_TAG:
@@ -427,9 +457,10 @@ class _Reader:
     def _pick(self, node: yaml.Node, of: inspect.Type, at: _Place) -> Any:
         """The node as plain values, with the fields that the type names only."""
         self._count()
+        if isinstance(node, yaml.ScalarNode):
+            is_octal = not node.style and _OCTAL.fullmatch(node.value)  # kubectl reads YAML 1.1
+            return None if _is_null(node) else str(int(node.value, 8)) if is_octal else node.value
         if isinstance(of, inspect.UnionType):
-            if _is_null(node):
-                return None
             of = next((each for each in of.types if _suits(node, each)), of.types[0])
         if isinstance(of, inspect.StructType) and isinstance(node, yaml.MappingNode):
             return self._pick_struct(node, of, at)
@@ -437,9 +468,6 @@ class _Reader:
             return {key: self._pick(value, of.value_type, at) for key, value in self._fields(node).items()}
         if isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(node, yaml.SequenceNode):
             return [self._pick(item, of.item_type, at) for item in node.value]
-        if isinstance(node, yaml.ScalarNode):
-            is_octal = not node.style and _OCTAL.fullmatch(node.value)  # kubectl reads YAML 1.1
-            return None if _is_null(node) else str(int(node.value, 8)) if is_octal else node.value
         return object  # converts to nothing, so that it is an error of the field
 
     def _pick_struct(
@@ -448,13 +476,14 @@ class _Reader:
         """The fields of a struct in its node, or in an object ``inside`` of it, such as ``spec.``; the rest is lost."""
         fields, objects = _fields_of(of.cls)
         if not inside:
-            at = replace(at, **getattr(of.cls, "LISTED_IN", {}))
+            at = at.of_struct(of.cls)
         picked: dict[str, Any] = {}
         for key, value in self._fields(node).items():
             name, here = f"{inside}{key}", at.below(key)
             if _is_null(value):
                 continue
-            self._refuse_of_other_version(here, value)
+            if self._only:
+                self._refuse_of_other_version(here, value)
             if name in fields:
                 picked[name] = self._pick(value, fields[name], here)
             elif name not in objects:
@@ -477,6 +506,8 @@ class _Reader:
 
     def _lose(self, node: yaml.Node, at: _Place) -> None:
         """Count what is not read, by the parts that the table has rows for."""
+        if at.is_settled:
+            return
         self._count()
         if self._kinds.table.has_parts(at.of, at.key):
             items = node.value if isinstance(node, yaml.SequenceNode) else [node]
@@ -493,15 +524,19 @@ class _Reader:
 
     def _loss(self, at: _Place, what: str, value: str, node: yaml.Node) -> list[Loss]:
         """What is lost with a setting that decides, if anything is.  One that decides nothing is listed once."""
-        table, where = self._kinds.table, self._where(node)
-        has_it = self._full_name or self._where_read
-        loss = table.loss(at.of, at.key, value, where, what=what, kind=at.counted, has_it=has_it)
+        table = self._kinds.table
         setting = table.find(at.of, at.key)
+        is_named = setting is not None and (at.of, setting.key) in self._kinds.named
+        if is_named or not table.loses(setting, value):
+            is_modelled = setting is not None and setting.effect is Effect.MODELLED
+            at.is_settled = (is_named or is_modelled) and not table.has_parts(at.of, at.key)
+            return []
+        has_it = self._full_name or self._where_read
+        loss = table.loss(at.of, at.key, value, self._where(node), what=what, kind=at.counted, has_it=has_it)
         if loss is None or setting is None or loss.effect is Effect.DECIDES:
             return [] if loss is None else [loss]
-        if (at.of, setting.key) not in self._kinds.named:
-            self._kinds.named.add((at.of, setting.key))
-            self.objects.losses.append(loss)
+        self._kinds.named.add((at.of, setting.key))
+        self.objects.losses.append(loss)
         return []
 
     def _count(self) -> None:

@@ -184,8 +184,9 @@ class Configuration(Object, frozen=True):
 
     featureGates: dict[str, str] = at("featureGates", {})
     waitsForPods: bool | None = at("waitForPodsReady.enable", None)
-    """Whether Kueue looks at pods that are ready, in v1beta1; later it does where there is a timeout."""
+    """Whether Kueue looks at pods that are ready, in v1beta1; later it always does."""
     podsTimeout: str = at("waitForPodsReady.timeout", "")
+    blockAdmission: bool | None = at("waitForPodsReady.blockAdmission", None)
     requeuingTimestamp: str = at("waitForPodsReady.requeuingStrategy.timestamp", "Eviction")
     backoffLimitCount: int | None = at("waitForPodsReady.requeuingStrategy.backoffLimitCount", None)
     backoffBaseSeconds: int = at("waitForPodsReady.requeuingStrategy.backoffBaseSeconds", 60)
@@ -195,12 +196,17 @@ class Configuration(Object, frozen=True):
     fairSharing: FairSharing | None = None
 
     @property
+    def is_before(self) -> bool:
+        """Whether it is in v1beta1, which has other defaults."""
+        return self.apiVersion.endswith("/v1beta1")
+
+    @property
     def fair_sharing(self) -> FairSharing | None:
         """Its fair sharing; None: there is none."""
         fair = self.fairSharing
         if fair is None:
             return None
-        is_on = not self.apiVersion.endswith("/v1beta1") if fair.enable is None else fair.enable
+        is_on = not self.is_before if fair.enable is None else fair.enable
         return fair if is_on else None
 
 

@@ -1,12 +1,14 @@
-"""Allocation by a scheduler that chooses the nodes: Kueue, kube-scheduler, Slurm, or a process outside.
+"""Allocation by a scheduler that chooses the nodes: Kueue, kube-scheduler, Slurm, YARN, or a process outside.
 
 Theory of operation
 -------------------
 All speak one protocol (``emulator.policies.schedulers.protocol``).  Whenever anything has changed, the scheduler is
 notified of it, and answers what follows at once.  When its answer holds no longer, it decides, after all else that
-happens at that instant: a timer brings that time.  What it has decided it is notified of next.  YARN's asks for the
-heartbeats of nodes too, because it gives containers then: those of nodes with something free, as long as anything is
-asked for, and those of nodes that it names.
+happens at that instant: a timer brings that time.  What it has decided it is notified of next.  One that decides
+nothing many times in a row, and wants to be asked again at once, is asked after a short time.
+
+YARN's asks for the heartbeats of nodes too, because it gives containers then: those of nodes with something free, as
+long as anything is requested, and those of nodes that it names.
 
 A process outside is asked a question instead, by an effect; its answer comes later, as a message.  One question is open
 at a time; what happens meanwhile is in the next.  A decision that could be carried out as far as the process knew, but
@@ -28,7 +30,7 @@ from emulator.core.resource_manager.applications import Node
 from emulator.core.resource_manager.checked_decisions import CheckedDecisions, InvalidDecisionError
 from emulator.core.resource_manager.events import Events, first_event
 from emulator.core.resource_manager.offers import Components
-from emulator.policies.policy import SchedulerAllocation
+from emulator.policies.policy import LEAST_WAIT_NS, SchedulerAllocation
 from emulator.policies.schedulers.external import ExternalScheduler
 from emulator.policies.schedulers.protocol import (
     Answer,
@@ -37,12 +39,15 @@ from emulator.policies.schedulers.protocol import (
     NodeHeartbeat,
     Question,
     Scheduler,
+    SchedulerDecision,
     SchedulerError,
     shown,
 )
 
 _TIMER = "ask the scheduler"
 """For the time until which its answer holds."""
+_MAX_NO_OP_ANSWERS = 100
+"""More than a scheduler needs that looks again after short times; time would hardly pass for one that never ends."""
 
 
 class ByScheduler:
@@ -61,6 +66,8 @@ class ByScheduler:
         self._timers = Timers()
         self._is_due = False
         """Whether its answer holds no longer."""
+        self._was_notified = False
+        """Whether its last answer is to events; else it was asked because it was due."""
         self._to_notify: list[Event] = [self._first]
         """What it is notified of next, before what has happened since."""
         self._until_ns: int | None = None
@@ -72,6 +79,8 @@ class ByScheduler:
         self._answer: ExternalDecisions | None = None
         """To the open question."""
         self._effects: list[Effect] = []
+        self._no_op_answers = 0
+        """Answers in a row that have decided nothing though it was its own time, and name one that is as near."""
 
     # ---- an allocation ----
 
@@ -120,7 +129,7 @@ class ByScheduler:
         events, self._to_notify = [*self._to_notify, *self._events.take()], []
         if not events and not self._is_due:
             return
-        self._is_due = False
+        self._is_due, self._was_notified = False, bool(events)
         try:
             answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
         except SchedulerError as error:
@@ -144,7 +153,7 @@ class ByScheduler:
         assert isinstance(self._scheduler, ExternalScheduler)
         overtaking = self._events.take()
         try:
-            answer = self._scheduler.answered(reply.lines, reply.first_line, reply.again_ns, now_ns)
+            answer = self._scheduler.answered(reply.lines, reply.first_line, reply.again_ns)
         except SchedulerError as error:
             raise self._error(error) from None
         yield from self._carried_out(answer, overtaking, now_ns)
@@ -161,7 +170,9 @@ class ByScheduler:
         self._decisions.begin(answer.decisions)
         for place, decision in enumerate(answer.decisions):
             try:
-                yield self._decisions.checked(decision, now_ns)
+                checked = self._decisions.checked(decision, now_ns)
+                if checked is not None:
+                    yield checked
             except InvalidDecisionError as error:
                 if not unknown & self._decisions.concerns(decision):
                     what = shown(*answer.lines[place]) if answer.lines else str(decision)
@@ -171,10 +182,21 @@ class ByScheduler:
             self._effects += self._decisions.explained(decision)
         before_ns, self._until_ns = self._until_ns, answer.valid_until_ns
         if answer.valid_until_ns is None:
+            self._no_op_answers = 0
             self._timers.forget(_TIMER)
         elif answer.heartbeats is None or before_ns != answer.valid_until_ns:
-            until_ns = max(now_ns, answer.valid_until_ns)
+            until_ns = self._held_until_ns(answer.decisions, answer.valid_until_ns, now_ns)
             self._effects.append(self._timers.set(_TIMER, until_ns, is_last=True))
+
+    def _held_until_ns(self, decisions: Sequence[SchedulerDecision], until_ns: int, now_ns: int) -> int:
+        """When it decides again.  After many times in a row at which it decides nothing, no sooner than after
+        ``LEAST_WAIT_NS``: time would stand still for a scheduler that always wants to be asked at once."""
+        soonest_ns = now_ns + LEAST_WAIT_NS
+        if decisions or until_ns >= soonest_ns:
+            self._no_op_answers = 0
+        elif not self._was_notified:
+            self._no_op_answers += 1
+        return soonest_ns if self._no_op_answers > _MAX_NO_OP_ANSWERS else max(now_ns, until_ns)
 
     def _await_nodes(self, answer: Answer) -> None:
         """It is notified of these heartbeats from now on."""

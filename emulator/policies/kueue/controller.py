@@ -6,9 +6,9 @@ It reads no clock and knows nobody who runs.  A caller says what has happened, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kueue.cycle import Decision, Outcome, RunningCycle, advance, run_cycle
 from emulator.policies.kueue.model import Ties
 from emulator.policies.kueue.queues import Queues
 from emulator.policies.kueue.snapshot import Amounts, Held, Node, Snapshot
@@ -23,7 +23,10 @@ MAX_IDLE_CYCLES = 6
 class Controller:
     """The queues and quotas of one cluster, cycle after cycle."""
 
-    def __init__(self, cluster: Cluster, ties: Ties, batch_ns: int = BATCH_NS) -> None:
+    def __init__(
+        self, cluster: Cluster, ties: Ties, batch_ns: int = BATCH_NS, may_admit: Callable[[], bool] | None = None
+    ) -> None:
+        """``may_admit``: asked before each admission, for which a cycle waits; None: they never wait."""
         self.snapshot = Snapshot(cluster)
         self.queues = Queues(self.snapshot)
         self.cycles = 0
@@ -34,10 +37,24 @@ class Controller:
         """Roots of the trees in which they are."""
         self._ties = ties
         self._batch_ns = batch_ns
+        self._may_admit = may_admit
+        self._cycle: RunningCycle | None = None
+        """The one that waits."""
+        self._freed: list[tuple[Node, Amounts] | Held] = []
+        """What is free since; the cycle goes on with the cluster as it was."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a cycle has begun, and waits before an admission."""
+        return self._cycle is not None
 
     def free(self, held: Held, now_ns: int, wakes: bool = True) -> None:
         """The quota of a workload that has ended, or was evicted, is free.  ``wakes``: so who is set aside is woken."""
-        self.snapshot.discharge(held)
+        if self._cycle is not None:
+            held.evicted = True
+            self._freed.append(held)
+        else:
+            self.snapshot.discharge(held)
         if wakes:
             self.record_freed(held.node.root, now_ns)
 
@@ -56,7 +73,10 @@ class Controller:
     def release(self, queue: str, amounts: Amounts, now_ns: int) -> None:
         """What was kept (``Snapshot.keep``) for a workload of ``queue`` is free."""
         node = self.snapshot.queues[queue]
-        self.snapshot.release(node, amounts)
+        if self._cycle is not None:
+            self._freed.append((node, amounts))
+        else:
+            self.snapshot.release(node, amounts)
         self.record_freed(node.root, now_ns)
 
     def record_freed(self, root: Node, now_ns: int) -> None:
@@ -76,11 +96,27 @@ class Controller:
         """What one cycle after another decides at ``now_ns``, until nothing changes.  Each is to be carried out before
         the next is asked for."""
         idle = 0
-        while idle < MAX_IDLE_CYCLES and self.queues.has_active:
-            self.cycles += 1
-            decisions = run_cycle(self.snapshot, self.queues, self.cycles, now_ns, self._ties)
+        while self._cycle is not None or (idle < MAX_IDLE_CYCLES and self.queues.has_active):
+            self.snapshot.now_ns = now_ns
+            if self._cycle is None:
+                self.cycles += 1
+                blocks = self._may_admit is not None
+                self._cycle = run_cycle(self.snapshot, self.queues, self.cycles, self._ties, blocks)
+            elif self._may_admit is not None and not self._may_admit():
+                return
+            decisions, has_ended = advance(self._cycle)
+            if has_ended:
+                self._end_cycle()
             yield decisions
             idle = 0 if any(map(_changes, decisions)) else idle + 1
+
+    def _end_cycle(self) -> None:
+        freed, self._freed, self._cycle = self._freed, [], None
+        for each in freed:
+            if isinstance(each, Held):
+                self.snapshot.discharge(each)
+            else:
+                self.snapshot.release(*each)
 
 
 def _changes(decision: Decision) -> bool:

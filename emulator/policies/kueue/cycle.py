@@ -3,12 +3,15 @@
 All heads get flavors and victims on the cluster as it is at the start.  Then each in its order takes what is left by
 those before it.  A preemptor is not admitted: it must win again in a later cycle, when its victims have gone.
 
+Where admissions are blocked while pods are not ready (``waitForPodsReady.blockAdmission``), the cycle waits before each
+admission.  When it goes on, it admits what it has decided before, on the cluster as it was.
+
 At the end are the questions to Kueue as pure functions of a state: ``assign``, ``victims``, ``cycle``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -57,7 +60,6 @@ class Decision(Frozen):
 @dataclass(slots=True)
 class _Cycle:
     snapshot: Snapshot
-    now_ns: int
     victims: dict[str, Target] = field(default_factory=dict)
     """The victims of the preemptors so far."""
     counted: list[tuple[Node, Mapping[int, int]]] = field(default_factory=list)
@@ -68,18 +70,33 @@ class _Cycle:
         self.counted.append((entry.node, amounts))
 
 
-def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties: Ties) -> list[Decision]:
-    """Run cycle ``number``: changes the snapshot and the queues, and says what it did, in the order it was decided."""
-    snapshot.now_ns = now_ns
+RunningCycle = Generator[list[Decision], None, list[Decision]]
+
+
+def run_cycle(snapshot: Snapshot, queues: Queues, number: int, ties: Ties, blocks: bool = False) -> RunningCycle:
+    """Run cycle ``number`` at ``snapshot.now_ns``: changes the snapshot and the queues, and returns what it did, in the
+    order it was decided.
+
+    ``blocks``: it yields what it did so far before each admission, and goes on when pods are ready.
+    """
     heads = queues.heads()
     excluded = [head for head in heads if queues.is_excluded(head)]
     for head in excluded:
         queues.exclude(head)
     entries = [_nominate(snapshot, head, number, ties) for head in heads if head not in excluded]
-    cycle = _Cycle(snapshot, now_ns)
+    cycle = _Cycle(snapshot)
     outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []
+    yielded: list[Decision] = []
     for entry in in_order(snapshot, entries):
         outcome = _decide(cycle, entry)
+        if outcome is Outcome.ADMITTED:
+            if blocks:
+                now = [_decision(*each) for each in outcomes if each[1] in (Outcome.ADMITTED, Outcome.PREEMPTS)]
+                yield now[len(yielded) :]
+                yielded = now
+            assignment = entry.assignment
+            counts = assignment.counts
+            snapshot.admit(Admitted(entry.waiting.workload, assignment.flavors, snapshot.now_ns, counts=counts))
         evicted = [target.held for target in entry.targets if not target.held.evicted and outcome is Outcome.PREEMPTS]
         for held in evicted:
             snapshot.evict(held)
@@ -87,8 +104,17 @@ def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties
     for node, amounts in cycle.counted:
         node.remove(amounts)
     decisions = [_conclude(queues, *each) for each in outcomes]
+    decisions = [each for each in decisions if each not in yielded]
     nothing = Assignment(Mode.NO_FIT)
     return [*decisions, *(Decision(head.workload, Outcome.EXCLUDED, nothing, aside=True) for head in excluded)]
+
+
+def advance(cycle: RunningCycle) -> tuple[list[Decision], bool]:
+    """What a cycle does until it waits, or ends; and whether it has ended."""
+    try:
+        return next(cycle), False
+    except StopIteration as end:
+        return end.value, True
 
 
 def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> Entry:
@@ -123,8 +149,6 @@ def _decide(cycle: _Cycle, entry: Entry) -> Outcome:
         cycle.victims.update((target.held.workload.name, target) for target in entry.targets)
         cycle.count(entry, entry.amounts)
         return Outcome.PREEMPTS
-    admitted = Admitted(entry.waiting.workload, assignment.flavors, cycle.now_ns, counts=assignment.counts)
-    cycle.snapshot.admit(admitted)
     return Outcome.ADMITTED
 
 
@@ -150,8 +174,12 @@ def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str
             waiting.goes_on = ()
             queues.preempts(waiting)
         aside = queues.back(waiting, at_once)
+    return _decision(entry, outcome, evicted, aside)
+
+
+def _decision(entry: Entry, outcome: Outcome, evicted: tuple[str, ...], aside: bool = False) -> Decision:
     victims = tuple(target.victim() for target in entry.targets)
-    return Decision(waiting.workload, outcome, entry.assignment, victims, evicted, aside)
+    return Decision(entry.waiting.workload, outcome, entry.assignment, victims, evicted, aside)
 
 
 def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
@@ -253,8 +281,9 @@ def cycle(state: State, now_ns: int, ties: Ties) -> tuple[tuple[Decision, ...], 
     snapshot = Snapshot(state.cluster, state.admitted)
     queues = Queues(snapshot)
     queues.restore(state.pending)
-    decisions = tuple(run_cycle(snapshot, queues, state.cycles + 1, now_ns, ties))
+    snapshot.now_ns = now_ns
+    decisions, _ = advance(run_cycle(snapshot, queues, state.cycles + 1, ties))
     admitted = tuple(
         replace(held.admitted, evicted=held.evicted) for queue in snapshot.held.values() for held in queue.values()
     )
-    return decisions, State(state.cluster, admitted, queues.pending(), state.cycles + 1)
+    return tuple(decisions), State(state.cluster, admitted, queues.pending(), state.cycles + 1)

@@ -7,6 +7,9 @@ passed.  Reserved quota is quota: it counts, and it can be preempted.  Each chec
 on.  After an eviction all begin anew; where the reservation is only lost, because the queue was stopped, those that
 have passed stay so.
 
+With ``blockAdmission`` a cycle waits before each admission until all that hold quota have ready pods.  So a workload
+may be admitted that has left its queue, or whose queue was stopped, since the cycle began.
+
 An admitted workload leaves when it is preempted, when a queue of it is drained, when its pods are not ready in time, or
 when it has run for as long as it may over all its runs.  It is then *leaving*, until its quota is free.  After that it
 waits in its queue again, or it is *away* from it: while its LocalQueue is stopped, while the queue is stopped for which
@@ -74,6 +77,7 @@ TRANSITIONS: Mapping[tuple[Phase, Step], Phase] = {
     (Phase.WAITING, Step.WITHDRAW): Phase.AWAY,
     (Phase.LEAVING, Step.WITHDRAW): Phase.AWAY,
     (Phase.WAITING, Step.RESERVE): Phase.RESERVED,
+    (Phase.AWAY, Step.RESERVE): Phase.RESERVED,
     (Phase.RESERVED, Step.ADMIT): Phase.ADMITTED,
     (Phase.RESERVED, Step.LOSE): Phase.LEAVING,
     (Phase.RESERVED, Step.EVICT): Phase.LEAVING,
@@ -143,9 +147,15 @@ class Act(NamedTuple):
 class Phases:
     """The phases of all workloads of a cluster; see the module's theory of operation."""
 
-    def __init__(self, cluster: Cluster, release_ns: int = 0) -> None:
-        """``release_ns``: from an eviction until the pods have gone."""
+    def __init__(self, cluster: Cluster, release_ns: int = 0, has_nodes: bool = False) -> None:
+        """
+        Args:
+            cluster: queues, checks, and whether pods must be ready.
+            release_ns: from an eviction until the pods have gone.
+            has_nodes: whether ``placed`` says when all pods of a workload have their nodes; else they have at once.
+        """
         self._cluster = cluster
+        self._has_nodes = has_nodes
         self._release_ns = release_ns
         self._queues = {each.name: each for each in cluster.queues}
         self._delays_ns = {each.name: each.delays_ns for each in cluster.checks}
@@ -162,6 +172,14 @@ class Phases:
     def next_ns(self) -> int | None:
         """When something may be due next; None: nothing is to come."""
         return self._timers[0][0] if self._timers else None
+
+    def all_ready(self) -> bool:
+        """Whether all workloads that hold quota have ready pods."""
+        unready = (Phase.RESERVED, Phase.LEAVING)
+        return not any(
+            life.phase in unready or (life.phase is Phase.ADMITTED and not life.is_ready)
+            for life in self._lives.values()
+        )
 
     def is_stopped_locally(self, life: Life) -> bool:
         """Whether its LocalQueue is stopped."""
@@ -193,6 +211,7 @@ class Phases:
                 life.checked.add(name)
         if needed <= life.checked:
             yield from self._admit(life, now_ns)
+        yield from self._settle(life, now_ns)
 
     def _delay_ns(self, life: Life, check: str) -> int:
         delays_ns = self._delays_ns.get(check, (0,))
@@ -203,14 +222,26 @@ class Phases:
         life.admitted_ns, life.is_ready = now_ns, False
         life.starts += 1
         yield Act(life, Step.ADMIT)
-        if self._cluster.pods_ready is not None:
-            ready_ns = life.ready_ns[min(life.starts, len(life.ready_ns)) - 1] if life.ready_ns else 0
-            if ready_ns is not None:
-                self._at(now_ns + ready_ns, _Timer(life, _Due.READY))
+        if not self._has_nodes:
+            self.placed(life, now_ns)
+        if self._cluster.pods_ready is not None and not life.is_ready:
             self._at(now_ns + self._cluster.pods_ready.timeout_ns, _Timer(life, _Due.TIMEOUT))
         most_ns = life.workload.max_execution_ns
         if most_ns is not None:
             self._at(max(now_ns, now_ns + most_ns - life.used_ns), _Timer(life, _Due.MAX_EXECUTION))
+
+    def placed(self, life: Life, now_ns: int) -> None:
+        """All of its pods have their nodes."""
+        rule = self._cluster.pods_ready
+        if rule is None or life.admitted_ns is None:
+            return
+        delay_ns = life.ready_ns[min(life.starts, len(life.ready_ns)) - 1] if life.ready_ns else 0
+        if delay_ns is None:
+            return
+        if rule.blocks or now_ns + delay_ns > life.admitted_ns + rule.timeout_ns:
+            self._at(now_ns + delay_ns, _Timer(life, _Due.READY))
+        else:
+            life.is_ready = True  # in time; nobody asks when
 
     def evicted(self, life: Life, now_ns: int, reason: EvictedBy | None = None) -> None:
         """It has to leave; without a reason it was preempted."""

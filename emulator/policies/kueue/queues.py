@@ -6,6 +6,7 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -144,6 +145,9 @@ class Queues:
     def __init__(self, snapshot: Snapshot) -> None:
         self._namespaces = snapshot.cluster.namespaces
         self._queues = {name: _Queue(node) for name, node in snapshot.queues.items()}
+        self._offered: dict[str, int] = {}
+        """The heads of the present cycle, and how often those aside in their trees had been woken when it began."""
+        self._wakes: Counter[Node] = Counter()
         self._trees: dict[Node, list[_Queue]] = {}
         for queue in self._queues.values():
             self._trees.setdefault(queue.node.root, []).append(queue)
@@ -172,11 +176,14 @@ class Queues:
         queue = self._queues[workload.queue]
         queue.active.pop(workload.name, None)
         queue.aside.pop(workload.name, None)
+        self._offered.pop(workload.name, None)
 
     def heads(self) -> list[Waiting]:
         """Take the head of each queue out: the one that preempted last, else by priority, then age."""
         offering = (queue for queue in self._queues.values() if queue.active and not queue.node.is_stopped)
-        return [head for queue in offering if (head := queue.pop()) is not None]
+        heads = [head for queue in offering if (head := queue.pop()) is not None]
+        self._offered = {head.workload.name: self._wakes[head.node.root] for head in heads}
+        return heads
 
     def is_excluded(self, waiting: Waiting) -> bool:
         """Whether its queue does not admit workloads of its namespace."""
@@ -193,9 +200,15 @@ class Queues:
             queue.preemptor = waiting
 
     def back(self, waiting: Waiting, at_once: bool) -> bool:
-        """Put a head back, to be tried next (``at_once``) or when quota is freed; whether it is set aside."""
+        """Put a head back, to be tried next (``at_once``) or when quota is freed; whether it is set aside.
+
+        It is not, if those aside were woken meanwhile; and nothing is put back that was removed.
+        """
         queue = self._queues[waiting.workload.queue]
-        if at_once or queue.is_strict or waiting.goes_on:
+        wakes = self._offered.get(waiting.workload.name)
+        if wakes is None:
+            return False
+        if wakes < self._wakes[waiting.node.root] or at_once or queue.is_strict or waiting.goes_on:
             queue.push(waiting)
             return False
         queue.set_aside(waiting)
@@ -207,6 +220,7 @@ class Queues:
 
     def wake(self, root: Node) -> None:
         """Make active all that is aside in a tree."""
+        self._wakes[root] += 1
         for queue in self._trees[root]:
             woken, queue.aside, queue.shapes = queue.aside, {}, set()
             for waiting in woken.values():

@@ -257,6 +257,14 @@ class CancelJob(_Decision, tag="cancel"):
     """Whether what it has done is lost although it has not failed: it was preempted."""
 
 
+class ExplainWait(_Decision, tag="explain-wait"):
+    """Why a job still waits that could start by other rules; for the journal, it changes nothing."""
+
+    job: str
+    why: str = ""
+    """Empty: it does not wait for that any more."""
+
+
 class Done(_Decision, tag="done"):
     """The last line of every answer."""
 
@@ -265,7 +273,7 @@ class Done(_Decision, tag="done"):
     """Ask again then, even if nothing has happened."""
 
 
-SchedulerDecision: TypeAlias = GrantContainer | ReclaimFromJob | ReclaimContainer | CancelJob | Done
+SchedulerDecision: TypeAlias = GrantContainer | ReclaimFromJob | ReclaimContainer | CancelJob | ExplainWait | Done
 """All that a scheduler decides, and the end of a process' answer."""
 
 

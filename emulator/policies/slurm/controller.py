@@ -2,14 +2,15 @@
 
 Theory of operation
 -------------------
-The schedulers run at ticks, whole seconds from the controller's start; the main one's come a little later than
-backfill's.  The main one runs at the first tick after something has happened (a submission, an end) that is
-``batch_sched_delay`` and ``sched_min_interval`` after its last run, and every ``sched_interval``, when it looks at all
-jobs; backfill runs every ``bf_interval`` if something has happened since (that
-a requeued job may start again is nothing of that, as recorded).  A preemptor waits for its victims; when one
-has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits for, are looked at every
-``LIMITS_NS``.  A requeued job is pending again when it has gone, and may start when ``cred_expire`` is over, in whole
-seconds of the wall's clock.
+The schedulers run at ticks.  Those of the main loop are a second apart, from a little after the controller's start
+on; each turn of it, and each run of backfill, may come a little later than that.  The main scheduler runs at the first
+turn after something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after
+its last run, and every ``sched_interval``, when it looks at all jobs; backfill runs every ``bf_interval`` if something
+has happened since (that a requeued job may start again is nothing of that, as recorded).  A preemptor waits for its
+victims; when one has gone, the main scheduler runs at once.  Time limits, and graces that nobody waits for, are looked
+at every ``LIMITS_NS``, in the main loop, too.  What this does every so often it does at the first turn that finds so
+many more whole seconds of the wall's clock gone since it began.  A requeued job is pending again when it has gone, and
+may start when ``cred_expire`` is over, in whole seconds of the wall's clock.
 
 Where jobs share CPUs (``PreemptMode=SUSPEND,GANG``), they are put on their nodes' CPUs: first those that are never
 stopped, which always fit beside each other, then the others by tier, then in turn; whoever does not fit on all of its
@@ -31,7 +32,7 @@ from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting, minus
 from emulator.sites.slurm import FOREVER_NS, SECOND_NS, Amounts, Cluster, Job, Mode, fits
 
 MAIN_AFTER_NS = 5_000_000
-"""How long after backfill the main scheduler runs in a second, as recorded without slurmdbd; with it 0.3 to 0.5 s."""
+"""How long after the controller's start its main loop begins, as recorded without slurmdbd; with it some 0.4 s."""
 LIMITS_NS = 30 * SECOND_NS
 """How often it looks whose time limit, or grace, is over: as two recorded runs show."""
 
@@ -40,10 +41,17 @@ class Controller:
     """The controller of Slurm (see the module's theory of operation)."""
 
     def __init__(
-        self, cluster: Cluster, boot_ns: int = 0, main_after_ns: int = MAIN_AFTER_NS, wall_ns: int = 0
+        self,
+        cluster: Cluster,
+        boot_ns: int = 0,
+        main_after_ns: int = MAIN_AFTER_NS,
+        wall_ns: int = 0,
+        main_late_ns: int = 0,
+        backfill_late_ns: int = 0,
     ) -> None:
-        """``boot_ns``: when it started, in the jobs' time; ``main_after_ns``: how long after backfill's ticks the main
-        scheduler's come; ``wall_ns``: what the wall's clock says at 0."""
+        """``boot_ns``: when it started, in the jobs' time; ``main_after_ns``: how long after that its main loop begins;
+        ``wall_ns``: what the wall's clock says at 0; ``..._late_ns``: how much longer than a second a turn of the main
+        loop takes, and than ``bf_interval`` the time from one run of backfill to the next."""
         self.snapshot = Snapshot(cluster, wall_ns)
         self.tick_ns = FOREVER_NS
         """When a scheduler runs next; known after ``arm``."""
@@ -54,7 +62,8 @@ class Controller:
         self.stopped: dict[str, int] = {}
         """The jobs that are stopped for others, and since when."""
         self._settings, self._boot_ns, self._turns = cluster.settings, boot_ns, TimeSlices()
-        self._main_boot_ns = boot_ns + main_after_ns
+        self._main_boot_ns, self._turn_ns = boot_ns + main_after_ns, SECOND_NS + main_late_ns
+        self._backfill_every_ns = cluster.settings.bf_interval_ns + backfill_late_ns
         self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = self._has_room = False
         self._submitted = 0
@@ -68,13 +77,14 @@ class Controller:
         """A job is new.  Raises KeyError: there is no such partition, or QOS."""
         self._submitted += 1
         partition, qos = self.snapshot.partitions[job.partition], self._qos[job.qos] if self._qos else None
-        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos))
+        submitted_ns = self.snapshot.second_of(job.submit_ns)
+        self._pend(Waiting(job, partition, self._submitted, job.since_ns, qos, submitted_ns))
         self._news = self._news_for_backfill = True
 
     def start(self, decision: Decision, now_ns: int) -> Running:
         """A job is on the nodes of the decision from now on."""
         waiting = self.snapshot.waiting[decision.job]
-        running = Running(waiting, decision.nodes, now_ns, now_ns + waiting.limit_ns)
+        running = Running(waiting, decision.nodes, now_ns, self.snapshot.second_of(now_ns) + waiting.limit_ns)
         self.snapshot.start(running)
         self._news_for_backfill = True
         return running
@@ -92,8 +102,10 @@ class Controller:
 
     def requeue(self, waiting: Waiting, job: Job, now_ns: int) -> None:
         """A job that has left waits again, with what is left of its work."""
-        eligible_ns = self.snapshot.second_of(now_ns) + SECOND_NS + self._settings.cred_expire_ns
-        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos))
+        second_ns = self.snapshot.second_of(now_ns)
+        eligible_ns = second_ns + SECOND_NS + self._settings.cred_expire_ns
+        submitted_ns = waiting.submitted_ns if self._priorities is None else second_ns
+        self._pend(Waiting(job, waiting.partition, waiting.number, eligible_ns, waiting.qos, submitted_ns))
 
     def _pend(self, waiting: Waiting) -> None:
         if self._priorities is not None:
@@ -145,7 +157,7 @@ class Controller:
 
     def limit_ns(self, end_ns: int) -> int:
         """When a job is ended whose time limit, or grace, is over at ``end_ns``."""
-        return self._at_tick(end_ns, LIMITS_NS) if end_ns < FOREVER_NS else FOREVER_NS
+        return self._turn_every(LIMITS_NS, end_ns) if end_ns < FOREVER_NS else FOREVER_NS
 
     def change_slices(self) -> None:
         """A time slice is over."""
@@ -169,13 +181,22 @@ class Controller:
             self.snapshot.move_end(running, running.end_ns + now_ns - stopped_ns)
         self.stopped.update(dict.fromkeys(stops, now_ns))
         if self.slice_ns == FOREVER_NS and self.stopped:
-            self.slice_ns = self._at_tick(now_ns + 1, self._settings.time_slice_ns)
+            self.slice_ns = _next_tick(self._boot_ns, now_ns + 1, self._settings.time_slice_ns)
         return stops, since_ns
 
     # ---- when the schedulers run ----
 
-    def _at_tick(self, at_ns: int, step_ns: int) -> int:
-        return _next_tick(self._boot_ns, at_ns, step_ns)
+    def _turn(self, at_ns: int) -> int:
+        """The first turn of the main loop from ``at_ns`` on."""
+        return _next_tick(self._main_boot_ns, at_ns, self._turn_ns)
+
+    def _turn_every(self, every_ns: int, at_ns: int) -> int:
+        """The first turn from ``at_ns`` on that finds ``every_ns`` gone once more, in whole seconds."""
+        since_ns = self.snapshot.second_of(self._main_boot_ns)
+        due_ns = max(since_ns + every_ns, _next_tick(since_ns, at_ns - self._turn_ns, every_ns))
+        while (turn_ns := self._turn(due_ns)) < at_ns:
+            due_ns += every_ns
+        return turn_ns
 
     def _main_ns(self, earliest_ns: int) -> int:
         """When the main scheduler runs next, by what is known."""
@@ -186,18 +207,18 @@ class Controller:
         if self._news:
             delay_ns = max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
             due_ns = min(due_ns, self._last_main_ns + delay_ns)
-        return _next_tick(self._main_boot_ns, max(due_ns, earliest_ns), SECOND_NS)
+        return self._turn(max(due_ns, earliest_ns))
 
     def _all_jobs_ns(self) -> int:
         """When the main scheduler runs next whatever has happened, and looks at all jobs."""
         last_ns = max(self._last_main_ns, self._main_boot_ns)
-        return _next_tick(self._main_boot_ns, last_ns + 1, self._settings.sched_interval_ns)
+        return self._turn_every(self._settings.sched_interval_ns, last_ns + 1)
 
     def _backfill_ns(self, earliest_ns: int) -> int:
         """When backfill runs next, by what is known."""
         if not (self._settings.backfills and self._news_for_backfill and self.snapshot.waiting):
             return FOREVER_NS
-        return self._at_tick(earliest_ns, self._settings.bf_interval_ns)
+        return _next_tick(self._boot_ns, earliest_ns, self._backfill_every_ns)
 
 
 def _next_tick(boot_ns: int, at_ns: int, step_ns: int) -> int:

@@ -1,13 +1,15 @@
 """Which nodes a job gets (``select/cons_tres``).
 
-A job on one node gets the one with the least free CPUs that suffice.  A larger one gets the first nodes of the smallest
-set of consecutive nodes that suffices, in the order of ``slurm.conf`` (topology.html: "best-fit", on nodes as a
-one-dimensional array); if there is none, the first nodes of all.  Sets of nodes are whole numbers, as in ``FreeTimes``.
+A job gets nodes of a set of consecutive nodes, in the order of ``slurm.conf``: of the sets that suffice the one with
+the fewest free CPUs, as recorded (topology.html: "best-fit", on nodes as a one-dimensional array); if there is none, of
+all nodes.  Of the set a job on one node gets that with the least free CPUs, a larger one the first.  Only nodes of the
+lowest ``Weight`` are looked at; if they do not suffice those of the next one too, and so on (slurm.conf's page).  Sets
+of nodes are whole numbers, as in ``FreeTimes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 from emulator.sites.slurm import Amounts
@@ -24,11 +26,25 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
     if must:
         others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
+    lightest = (fitting & nodes for nodes in snapshot.up_to_weight)
+    fitting = next(nodes for nodes in lightest if nodes.bit_count() >= needed)
     enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
-    found = min(enough, key=int.bit_count, default=fitting)
+    found = _smallest(snapshot, enough, waiting.job.cpus, free) if len(enough) > 1 else (*enough, fitting)[0]
     if needed == 1:
         return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
     return tuple(snapshot.names(_first(found, needed)))
+
+
+def _smallest(snapshot: Snapshot, runs: Iterable[int], cpus: int, free: Callable[[str], Amounts]) -> int:
+    """The first of those with the fewest free CPUs; ``cpus`` are free of each node at least, so that most are not
+    counted."""
+    found, fewest = 0, 0
+    for run in runs:
+        if not found or run.bit_count() * cpus < fewest:
+            count = sum(free(node)[0] for node in snapshot.names(run))
+            if not found or count < fewest:
+                found, fewest = run, count
+    return found
 
 
 def _runs(nodes: int) -> Iterator[int]:

@@ -81,9 +81,13 @@ class SlurmRules(Frozen):
     controller_started_s: float = 0.0
     """When the controller started, in the jobs' time; its schedulers run at whole seconds from then on."""
     main_after_s: float = MAIN_AFTER_NS / SECOND_NS
-    """How long after backfill the main scheduler runs."""
+    """How long after that its main loop begins, of which a turn lasts a second."""
     wall_clock_s: float = 0.0
     """What the wall's clock says at time 0: what backfill keeps ends at full minutes (``bf_resolution``)."""
+    main_late_s: float = 0.0
+    """How much longer a turn of the main loop takes, because of what is done in it."""
+    backfill_late_s: float = 0.0
+    """How much longer than ``bf_interval`` the time from one run of backfill to the next is."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -112,6 +116,7 @@ class SlurmScheduler(Scheduler):
 
     def __init__(self, options: SlurmRules) -> None:
         clocks_s = options.controller_started_s, options.main_after_s, options.wall_clock_s
+        clocks_s = *clocks_s, options.main_late_s, options.backfill_late_s
         self._controller = Controller(options.cluster, *(round(at_s * SECOND_NS) for at_s in clocks_s))
         self._snapshot = self._controller.snapshot
         self._cluster = KnownCluster()
