@@ -27,6 +27,7 @@ from emulator.errors import ConfigError
 from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
+from emulator.records.run_directory import RunDirectory
 from emulator.resolved import nodes_of
 from emulator.vocabulary import Resources, counted
 
@@ -51,6 +52,8 @@ class Explanation:
     """Jobs that were ended for others, of those requested."""
     by_order: Sequence[str] = ()
     """Attempts that were stopped by a trigger or by hand, of those requested: no policy has chosen them."""
+    let_start: Sequence[Mapping[str, Any]] = ()
+    """The times in which jobs waited although their scheduler had let them start, of those requested."""
 
     def to_json(self) -> dict[str, Any]:
         """The output of ``--json``, with times in emulated seconds."""
@@ -62,6 +65,7 @@ class Explanation:
             "waits": [asdict(wait) for wait in self.waits],
             "cancelled": [*self.cancelled],
             "by_order": [*self.by_order],
+            **({"let_start": [*self.let_start]} if self.let_start else {}),
         }
 
 
@@ -94,7 +98,10 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     chosen = Counter(eviction.attempt for eviction in found if eviction.outcome == "suspended")
     stopped = (row for row in attempts if job in (None, row["job"]) and attempt in (None, row["attempt"]))
     by_order = [row["attempt"] for row in stopped if len(row["suspended_spans"]) > chosen[row["attempt"]]]
-    return Explanation(str(path), mechanism_of(configuration), found, kept, attempt, job, waits, cancelled, by_order)
+    summary = RunDirectory(run).summary() or {}
+    let_start = [each for each in summary.get("waits", ()) if job in (None, each["job"]) and attempt is None]
+    mechanism = mechanism_of(configuration)
+    return Explanation(str(path), mechanism, found, kept, attempt, job, waits, cancelled, by_order, let_start)
 
 
 def _waits(path: Path, configuration: Mapping[str, Any], job: str) -> tuple[Wait, ...]:
@@ -182,7 +189,13 @@ def said(explanation: Explanation) -> Iterator[str]:
 
 
 def waits(explanation: Explanation) -> Iterator[str]:
-    """What each task of the requested job waited for: the resources that every node was short of."""
+    """What jobs waited for although their scheduler had let them start, and what each task of the requested job waited
+    for: the resources that every node was short of."""
+    for each in explanation.let_start[:_ROWS]:
+        until = "the end" if each["until_s"] is None else f"{each['until_s']:.1f} s"
+        yield f"from {each['since_s']:.1f} s to {until} {each['why']}"
+    if len(explanation.let_start) > _ROWS:
+        yield f"and {len(explanation.let_start) - _ROWS} more such waits: --json has all"
     for wait in explanation.waits[:_ROWS]:
         yield f"until {wait.until_s:.1f} s {wait.attempt} ({wait.asked}) found no room: {wait.in_words()}"
     if len(explanation.waits) > _ROWS:

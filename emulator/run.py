@@ -289,7 +289,9 @@ def _noted(
         times.add(part.operations)
         sums = (part.checkpoint_bytes, part.swapped_bytes)
         attempts = part.attempts if with_attempts else []
-        summed.append(History(part.jobs, [], attempts, [], *sums, images=part.images, groups=part.groups))
+        summed.append(
+            History(part.jobs, [], attempts, [], *sums, images=part.images, groups=part.groups, waits=part.waits)
+        )
 
 
 def write_failed(

@@ -201,7 +201,14 @@ class ExplainGang(_Effect):
     """How many of them are free for it."""
 
 
-EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction, ExplainScheduler, ExplainGang)
+class ExplainWait(_Effect):
+    """Why ``job`` still waits, as its scheduler says; empty: it does not any more."""
+
+    job: str
+    why: str
+
+
+EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction, ExplainScheduler, ExplainGang, ExplainWait)
 
 
 Effect: TypeAlias = (
@@ -224,5 +231,6 @@ Effect: TypeAlias = (
     | ExplainTaskEviction
     | ExplainScheduler
     | ExplainGang
+    | ExplainWait
 )
 """All effects."""

@@ -10,7 +10,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.grids import figure, groups_grid, jobs_grid, on_terminal, overheads_grid, percent, queues_grid
+from emulator.display.grids import (
+    figure,
+    groups_grid,
+    jobs_grid,
+    on_terminal,
+    overheads_grid,
+    percent,
+    queues_grid,
+    waits_grid,
+)
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 from emulator.records.measures import ended_well, shown_state
 from emulator.records.summary import what_was_checked, what_was_not_checked, wrong_files
@@ -19,6 +28,7 @@ from emulator.vocabulary import counted
 MAX_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 _FILE = "summary.json"
+WAITS = "waited although they were admitted"
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -32,6 +42,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     shown = {job["name"] for job in jobs}
     if groups := [group for group in summary.get("groups", ()) if group["job"] in shown]:
         tables.append(on_terminal("groups of tasks", groups_grid(groups), _FILE))
+    if waits := summary.get("waits"):
+        tables.append(on_terminal(WAITS, waits_grid(waits), _FILE, MAX_JOBS))
     if summary["overheads"]:
         tables.append(on_terminal("overheads", overheads_grid(summary), _FILE))
     work, output, lag = summary["work"], summary["output"], summary["lag"]

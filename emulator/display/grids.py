@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 from rich.text import Text
 
-from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, number, numbers
+from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, number, numbers, words
 from emulator.records import measures
 from emulator.records.history import percentiles
 from emulator.records.measures import Job, by_queue, ended_well, has_missed, known, mean, shown_state, total
@@ -162,6 +162,18 @@ def _job_cell(job: Job, key: str) -> Cell:
 def groups_grid(groups: Sequence[Mapping[str, Any]]) -> Grid:
     """One row for each group of tasks."""
     return in_columns([*_OF_GROUPS.values()], [[_cell(group[key]) for key in _OF_GROUPS] for group in groups])
+
+
+def waits_grid(waits: Sequence[Mapping[str, Any]]) -> Grid:
+    """One row for each time in which a job waited for a reason that its scheduler has named."""
+    columns = [*names("job"), *numbers("since, s", "until, s", "waited, s", importance=4), *words("why")]
+    rows = []
+    for wait in waits:
+        until_s = wait["until_s"]
+        waited_s = None if until_s is None else until_s - wait["since_s"]
+        why = wait["why"].removeprefix(f"{wait['job']}: ")
+        rows.append([text(wait["job"]), *map(figure, (wait["since_s"], until_s, waited_s)), text(why)])
+    return in_columns(columns, rows)
 
 
 def _cell(value: Any) -> Cell:

@@ -130,7 +130,7 @@ def have_capacity(requests: Iterable[Resources], nodes: Iterable[Resources]) -> 
 def dominant_ppm(part: Resources, whole: Resources) -> int:
     """The largest share that ``part`` has of any resource of ``whole``, in millionths, rounded down: the dominant share
     (Ghodsi et al., Dominant Resource Fairness, NSDI 2011; YARN's DominantResourceCalculator)."""
-    return max((each * WHOLE_PPM // all_of for each, all_of in zip(part, whole, strict=True) if all_of), default=0)
+    return max([each * WHOLE_PPM // all_of for each, all_of in zip(part, whole, strict=True) if all_of], default=0)
 
 
 def written(vector: Resources, names: Sequence[str]) -> str:

@@ -336,11 +336,10 @@ def is_empty_heartbeat(message: Message, effects: Iterable[Effect], revision_bef
     """
     if revision_before != revision_after or type(message) not in _MAY_BE_EMPTY:
         return False
-    return all(_is_empty(effect) for effect in effects)
-
-
-def _is_empty(effect: Effect) -> bool:
-    return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.is_empty
+    for effect in effects:
+        if not (type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.is_empty):
+            return False
+    return True
 
 
 _LAST_RECORDS = 4

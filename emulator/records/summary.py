@@ -8,7 +8,7 @@ from typing import Any
 from emulator.files.times import ns_to_seconds
 from emulator.intervals import Spread, spread_of
 from emulator.records.gaps import disturbances
-from emulator.records.history import GroupRow, History, JobRow, OverheadTimes
+from emulator.records.history import GroupRow, History, JobRow, OverheadTimes, WaitRow
 from emulator.records.history.columns import Column, Mark, Unit, columns_of
 from emulator.records.measures import (
     busy_share,
@@ -28,7 +28,7 @@ FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
 JOB_COLUMNS = tuple(column for column in columns_of(JobRow) if Mark.ONLY_IN_TABLE not in column.marks)
 """What a summary says of each job: these columns of its table."""
-_GROUP_COLUMNS = columns_of(GroupRow)
+_GROUP_COLUMNS, _WAIT_COLUMNS = columns_of(GroupRow), columns_of(WaitRow)
 
 
 def build_summary(
@@ -71,6 +71,7 @@ def build_summary(
         "real_s": real_s,
         "jobs": [job_in_seconds(row) for row in history.jobs],
         **({"groups": [_in_seconds(row, _GROUP_COLUMNS) for row in history.groups]} if history.groups else {}),
+        **({"waits": [_in_seconds(row, _WAIT_COLUMNS) for row in history.waits]} if history.waits else {}),
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, run.counted_s),
         "overheads": overheads,
@@ -105,7 +106,7 @@ def job_in_seconds(row: JobRow) -> dict[str, Any]:
     return _in_seconds(row, JOB_COLUMNS)
 
 
-def _in_seconds(row: JobRow | GroupRow, columns: Sequence[Column]) -> dict[str, Any]:
+def _in_seconds(row: JobRow | GroupRow | WaitRow, columns: Sequence[Column]) -> dict[str, Any]:
     values = ((column, getattr(row, column.source)) for column in columns)
     return {each.name: ns_to_seconds(value) if each.unit is Unit.SECONDS else value for each, value in values}
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from emulator.sites.basis import Basis
-from emulator.sites.kubernetes import Taint, Toleration
+from emulator.sites.kubernetes import Node, Taint, Toleration
 from emulator.sites.labels import NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS, Details, Frozen
 
@@ -214,6 +214,10 @@ class Flavor(Frozen):
     tolerations: tuple[Toleration, ...] = ()
     """Those that each pod gets with the flavor."""
 
+    def covers(self, node: Node) -> bool:
+        """Whether a node is one of its nodes."""
+        return self.labels.items() <= node.labels.items()
+
 
 MAX_COHORTS_DEEP = 50
 
@@ -264,6 +268,8 @@ class _Pods(Frozen, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     min_count: int | None = None
     """So many of them are enough; None: all are needed."""
+    pod_requests: Mapping[str, int] | None = None
+    """What a pod requests of its node, if Kueue counts something else (``resources`` of its Configuration)."""
 
     @property
     def choice(self) -> dict[str, Any]:
@@ -293,6 +299,11 @@ class PodSet(_Pods):
     def template(self) -> PodTemplate:
         """It without the number of pods."""
         return PodTemplate(self.name, self.requests, **self.choice)
+
+    @property
+    def of_node(self) -> Mapping[str, int]:
+        """What each pod requests of its node."""
+        return self.requests if self.pod_requests is None else self.pod_requests
 
     @property
     def spare(self) -> int:
@@ -365,14 +376,6 @@ class Arrival(Frozen):
         )
 
 
-class FlavorNode(Frozen):
-    """A node, and the flavors whose ``nodeLabels`` it has."""
-
-    name: str
-    flavors: tuple[str, ...]
-    allocatable: Mapping[str, int]
-
-
 CIRCLE = "goes round in a circle, or is too deep"
 """What is wrong with the parents of a cohort."""
 
@@ -387,7 +390,8 @@ class Kueue(Frozen):
     priorities: Mapping[str, int] = {}
     """By name of the class."""
     arrivals: tuple[Arrival, ...] = ()
-    nodes: tuple[FlavorNode, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    """Those that take pods and have the labels of a flavor; none: nodes are not known, and have no part in runs."""
     basis: Basis = Basis()
 
     def __post_init__(self) -> None:

@@ -51,6 +51,8 @@ class Node(Frozen):
     gres: Mapping[str, int] = field(default_factory=dict)
     """By name, and by name and type: ``{gpu: 4, gpu:a100: 4}``."""
     features: tuple[str, ...] = ()
+    weight: Annotated[int, Meta(ge=0)] = 1
+    """``Weight``: nodes with the lowest go first."""
 
 
 class Limits(Frozen):
@@ -91,6 +93,8 @@ class Association(Frozen):
     shares: int | None = 1
     """``Share``; None: ``parent``, it shares what its account has."""
     limits: Limits = NO_LIMITS
+    priority: int = 0
+    """It orders the queue by ``PriorityWeightAssoc``."""
 
 
 class Weights(Frozen):

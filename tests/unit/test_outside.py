@@ -126,6 +126,7 @@ def test_a_replay_needs_no_process(tmp_path: Path) -> None:
             "waits for no container for group map",
         ),
         ('{"decision": "strict-contract", "container": "c"}', "there is no container 'c'"),
+        ('{"decision": "explain-wait", "job": "no", "why": "it rains"}', "there is no job 'no'"),
         ('{"decision": "contract", "victim": "low", "requester": "low"}', "has no task that may be taken back"),
         ('{"decision": "done", "question": 77}', "is asked, not 77"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -16,14 +16,13 @@ from msgspec.structs import replace
 from analysis.papers.slurm_runs import clocks_of, hold, recorded_runs, simulated
 from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution, job_row
-from emulator.policies.slurm import backfill
 from emulator.policies.slurm.backfill import Plan, backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
 from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
-from emulator.policies.slurm.snapshot import FreeTimes, Running, Snapshot, Waiting
+from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings, Weights
 from tests.commands import run_natjam
 
@@ -159,6 +158,19 @@ def test_sets_of_nodes_are_compared_by_their_free_cpus() -> None:
     assert [each.nodes for each in _carried_out(state, SECOND_NS)] == [("n0",)]
 
 
+def test_nodes_of_a_higher_weight_are_taken_only_if_the_others_do_not_suffice() -> None:
+    """slurm.conf's page, ``Weight``: those of the next lowest weight are added to those under consideration."""
+    nodes = {f"n{number}": Node(8, weight=weight) for number, weight in enumerate((5, 5, 1, 3))}
+    state = snapshot(replace(cluster(Mode.OFF), nodes=nodes), {}, [])
+
+    def where(nodes: int, free: int = ALL) -> tuple[str, ...] | None:
+        waiting = Waiting(job("a", nodes, 4), state.partitions["low"], 1)
+        return place(state, waiting, free, state.amounts_of.__getitem__)
+
+    assert [where(count) for count in (1, 2, 3)] == [("n2",), ("n2", "n3"), ("n0", "n1", "n2")]
+    assert (where(1, 0b1011), where(1, 0b0011)) == (("n3",), ("n0",))
+
+
 def test_the_smallest_are_tried_first_and_victims_are_on_the_nodes_where_the_job_fits_at_last() -> None:
     """Taken away at first are a, c and d, as b has two nodes; then d, which made it fit, and c, and then c and d."""
     running = {
@@ -245,6 +257,19 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     kept_from_now_on = Plan(state, SECOND_NS)
     kept_from_now_on.keep(("n0",), SECOND_NS, 201 * SECOND_NS)  # rounded down to 180 s, when a is still there
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
+
+
+def test_no_plan_counts_on_the_memory_of_who_would_only_stop() -> None:
+    """As in ``memory-suspend 2``, where a job of four nodes waited for memory and others started on its nodes."""
+    for mode, expected in ((Mode.SUSPEND, ("n1", 900)), (Mode.OFF, ("n0", 200))):
+        of = replace(cluster(mode, gang=True), nodes={name: Node(8, 4000) for name in NODES})
+        running = {
+            "low": (job("low", 1, 2, memory_mb=3000), "n0"),
+            "high-a": (job("high-a", 3, 2, memory_mb=2500, limit_ns=900 * SECOND_NS), "n1 n2 n3"),
+        }
+        state = snapshot(of, running, [job("high", 1, 2, memory_mb=3500)])
+        nodes, at_ns = Plan(state, SECOND_NS).add(state.waiting["high"]) or ((), 0)
+        assert (*nodes, at_ns / SECOND_NS) == expected
 
 
 def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
@@ -483,41 +508,3 @@ def _started(controller: Controller, now_ns: int) -> list[str]:
             controller.start(decision, now_ns)
             started.append(decision.job)
     return started
-
-
-class PlainPlan(Plan):
-    """A plan that tries a job from every time on at which something that is kept is free again."""
-
-    def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
-        """See ``Plan``."""
-        for begin_ns, next_ns in pairwise([self._now_ns, *self._ends_ns, None]):
-            if begin_ns is None or begin_ns > self._now_ns + self._settings.bf_window_ns:
-                return
-            end_ns, taken = self._rounded_up(begin_ns + job.limit_ns), 0
-            for start_ns, until_ns, nodes in self._kept:
-                if start_ns < end_ns and until_ns > begin_ns:
-                    taken |= nodes
-            yield begin_ns, self._snapshot.nodes_for(job) & ~taken, next_ns
-
-
-@pytest.mark.parametrize("mode", [Mode.REQUEUE, Mode.SUSPEND])
-def test_every_start_of_a_day_is_that_of_a_play_that_leaves_nothing_out(
-    mode: Mode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random, hour_ns = Random(f"slurm-day-{mode}"), 3600 * SECOND_NS
-    jobs = [
-        job(
-            f"{random.choice(('low', 'low', 'low', 'high'))}{number}",
-            random.choice((1, 1, 2, 4)),
-            random.choice((1, 2, 4, 8)),
-            random.lognormvariate(0, 1) * 1500,
-            random.uniform(0, 24 * 3600),
-            limit_ns=round(random.choice((0.5, 1, 2, 8)) * hour_ns),
-        )
-        for number in range(150)
-    ]
-    of = cluster(mode, gang=mode is Mode.SUSPEND, bf_interval_ns=30 * SECOND_NS, sched_interval_ns=60 * SECOND_NS)
-    found = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    monkeypatch.setattr(backfill, "Plan", PlainPlan)
-    plain = {name: [(one.start_ns, one.nodes) for one in each] for name, each in jobs_player(of, jobs).finish().items()}
-    assert found == plain

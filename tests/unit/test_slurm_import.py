@@ -151,7 +151,8 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     assert {("3", "Epilog=/usr/local/slurm/epilog"), ("12", "SchedulerParameters=bf_continue")} <= nothing
     assert {("19", "MinNodes=4"), ("21", "AllowGroups=admin")} <= nothing
     of_long = "SelectTypeParameters=CR_Core_Memory in partition long"  # its nodes' cores differ in their threads
-    assert decides == {("14", "Weight=16"), ("16", "DownNodes=dev20"), ("21", of_long)}
+    assert decides == {("16", "DownNodes=dev20"), ("21", of_long)}
+    assert [cluster.nodes[f"dev{number}"].weight for number in (0, 25)] == [16, 16]
     assert (cluster.nodes["dev7"].memory_mb, debug.max_nodes, found.usual["long"].cpus_at_once) == (2000, 10, 2)
     for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", False)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
@@ -660,6 +661,18 @@ def test_priorities_are_as_they_were_where_shares_are_not_given(tmp_path: Path) 
     assert site.cluster.settings.weights.age == 0, "without slurmdbd it does not count"
 
 
+def test_priorities_of_associations_are_read_where_they_weigh(tmp_path: Path) -> None:
+    (tmp_path / "site.conf").write_text(f"PriorityWeightAssoc=1000\n{SITE}")
+    (tmp_path / "assoc.txt").write_text("Account|User|Share|Priority\nroot||1|\na||2|7\na|u|3|40\n")
+    (tmp_path / "sacct.txt").write_text(TWO_JOBS)
+    found = read_conf(tmp_path / "site.conf", associations=tmp_path / "assoc.txt")
+    assert [each.priority for each in found.cluster.associations] == [0, 7, 40]
+    assert found.cluster.settings.weights == Weights(assoc=1000)
+    for table, said in ((tmp_path / "assoc.txt", []), (None, ["no associations"])):
+        _, losses = read_slurm(tmp_path / "site.conf", tmp_path / "sacct.txt", associations=table)
+        assert [each.what for each in losses if each.effect is Effect.DECIDES] == said
+
+
 def test_what_fair_share_does_not_know_is_said(tmp_path: Path) -> None:
     (tmp_path / "site.conf").write_text(f"PriorityWeightFairshare=1000\n{SITE}")
     (tmp_path / "sacct.txt").write_text(TWO_JOBS)
@@ -850,7 +863,7 @@ def test_what_jobs_hold_and_when_they_may_start(tmp_path: Path) -> None:
         ("PriorityType=priority/basic\nPriorityWeightAge=1000\nPriorityFlags=MAX_TRES", set()),
         (
             "PriorityWeightAge=1000\nPriorityWeightAssoc=5\nPriorityFlags=NO_FAIR_TREE,INCR_ONLY",
-            {"PriorityWeightAssoc=5", "PriorityFlags=INCR_ONLY"},
+            {"PriorityFlags=INCR_ONLY"},
         ),
         ("JobRequeue=1\nOverTimeLimit=0\nCompleteWait=0\nTopologyPlugin=topology/none", set()),
         ("Licenses=foo:4\nOverTimeLimit=5\nKillWait=30", {"Licenses=foo:4", "OverTimeLimit=5"}),
@@ -873,11 +886,11 @@ def test_what_is_not_set_decides_too(tmp_path: Path) -> None:
     assert {what for _, what in by_effect(losses)[0]} == {"no column ReqMem, AllocTRES"}
 
 
-def test_nodes_that_are_alike_differ_in_no_weight(tmp_path: Path) -> None:
-    same = SITE.replace("NodeName=n1 CPUs=8", "NodeName=DEFAULT Weight=5 Feature=a\nNodeName=n[1-2] CPUs=8")
+def test_nodes_that_are_alike_differ_in_no_topology(tmp_path: Path) -> None:
+    same = SITE.replace("NodeName=n1 CPUs=8", "NodeName=DEFAULT Topology=a Feature=a\nNodeName=n[1-2] CPUs=8")
     assert not by_effect(site_of(tmp_path, same)[1])[0]
-    other = same + "NodeName=n3 CPUs=8 Weight=6\n"
-    assert {what for _, what in by_effect(site_of(tmp_path, other)[1])[0]} == {"Weight=5", "Weight=6"}
+    other = same + "NodeName=n3 CPUs=8 Topology=b\n"
+    assert {what for _, what in by_effect(site_of(tmp_path, other)[1])[0]} == {"Topology=a", "Topology=b"}
 
 
 def test_the_screen_shows_what_decides_and_all_on_demand(tmp_path: Path) -> None:

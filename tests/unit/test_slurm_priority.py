@@ -104,6 +104,16 @@ def test_the_sizes_ages_and_partitions_of_recorded_priorities() -> None:
     assert priorities.of(Job("d", "low", 1, 1, SECOND_NS, nice=5000), 0) == 1
 
 
+def test_the_priority_of_an_association_counts_as_a_share_of_the_highest() -> None:
+    """priority_multifactor.html, Association Factor; ``NO_NORMAL_ASSOC`` leaves it as it is."""
+    users = Association("a", "u", priority=10), Association("a", "v", priority=40)
+    cluster = Cluster({"n": Node(8)}, (Partition("p", ("n",)),), associations=users)
+    mine = Job("j", "p", 1, 1, SECOND_NS, user="u", account="a")
+    assert Priorities(cluster, Weights(assoc=1000), 0).of(mine, 0) == 250
+    assert Priorities(cluster, Weights(assoc=1000, flags=("no_normal_assoc",)), 0).of(mine, 0) == 10_000
+    assert Priorities(cluster, Weights(assoc=1000), 0).of(Job("k", "p", 1, 1, SECOND_NS), 0) == 1
+
+
 def test_who_has_used_more_goes_later_and_usage_decays() -> None:
     """Two users with equal shares: the second one's job overtakes the first one's, which came before."""
     weights = Weights(fair_share=1000, calc_period_ns=MINUTE_NS, half_life_ns=10 * MINUTE_NS)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
 from emulator.files.progress import OnBytes, ignore
+from emulator.sites.kubernetes import Node
 from emulator.sites.kueue import (
     CIRCLE,
     DEFAULT_STRATEGIES,
@@ -25,7 +26,6 @@ from emulator.sites.kueue import (
     ClusterQueue,
     Cohort,
     Flavor,
-    FlavorNode,
     FlavorPolicy,
     FlavorQuotas,
     Fungibility,
@@ -84,12 +84,17 @@ def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue
     classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
     priorities = {each.value.name: each.value.value for each in classes}
     arrivals, of_workloads = _arrivals(found, cluster, priorities, _counting(configurations))
-    nodes, left_out = _nodes_of(found)
+    nodes, left_out = _nodes_of(found, cluster)
     apart = (api.WORKLOAD, api.CONFIGURATION)
     losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
-    losses += [*_inactive(found), *_without_namespaces(found), *of_checks, *of_workloads, *left_out, *found.losses]
+    on_nodes = (loss for loss in of_workloads if nodes or not loss.why.startswith(_ON_NODES))
+    losses += [*_inactive(found), *_without_namespaces(found), *of_checks, *on_nodes, *left_out, *found.losses]
     totals = found.totals(api.KINDS)
     return Kueue(cluster, priorities, arrivals, nodes, basis_of(losses, totals)), losses
+
+
+_ON_NODES = "on nodes: "
+"""So the table begins what decides only where kube-scheduler has a part."""
 
 
 def _inactive(found: Objects) -> Iterator[Loss]:
@@ -377,19 +382,17 @@ def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
         yield replace(arrival, workload=replace(arrival.workload, created_ns=created_ns))
 
 
-def _nodes_of(found: Objects) -> tuple[tuple[FlavorNode, ...], list[Loss]]:
+def _nodes_of(found: Objects, cluster: Cluster) -> tuple[tuple[Node, ...], list[Loss]]:
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
-    labels = {each.value.name: each.value.nodeLabels for each in found.of(api.RESOURCE_FLAVOR)}
-    nodes: list[FlavorNode] = []
+    nodes: list[Node] = []
     left_out: list[Loss] = []
     for each in found.of(api.NODE):
         node = node_of(each)
-        flavors = tuple(name for name, wanted in labels.items() if wanted.items() <= node.labels.items())
-        if node.unschedulable or not flavors:
+        if node.unschedulable or not any(flavor.covers(node) for flavor in cluster.flavors):
             why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"
             left_out.append(each.left_out(f"it {why}", each.value.COUNTED))
         else:
-            nodes.append(FlavorNode(node.name, flavors, node.allocatable))
+            nodes.append(node)
     return tuple(nodes), left_out
 
 
@@ -437,7 +440,9 @@ def arrival_of(
 def _podset(found: Found[api.Workload], given: api.PodSet, covered: set[str], counting: Counting) -> PodSet:
     """Its pods, and what counts of the requests of one."""
     spec = given.podSpec
-    total = counting.counted(requests_of(spec))
+    requests = requests_of(spec)
+    total = counting.counted(requests)
+    pod_requests = None if total == requests else requests
     if "pods" in covered:
         total["pods"] = 1
     return PodSet(
@@ -448,6 +453,7 @@ def _podset(found: Found[api.Workload], given: api.PodSet, covered: set[str], co
         affinity=node_terms_of(found, _NODE_AFFINITY, spec.nodeAffinity),
         tolerations=tuple(tolerations_of(found, f"{_TEMPLATE}.tolerations", spec.tolerations)),
         min_count=given.minCount,
+        pod_requests=pod_requests,
     )
 
 
@@ -483,14 +489,14 @@ def uncovered(cluster: Cluster, arrivals: Iterable[Arrival]) -> Iterator[str]:
         )
 
 
-def shortages(cluster: Cluster, nodes: Sequence[FlavorNode]) -> Iterator[str]:
+def shortages(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
     """Flavors whose nominal quotas, over all queues and cohorts, are above what their nodes have, in words."""
     quotas, there = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for of in (*cluster.cohorts, *cluster.queues):
         for flavor in (flavor for group in of.groups for flavor in group.flavors):
             quotas.update({(flavor.name, resource): quota.nominal for resource, quota in flavor.quotas.items()})
     for node in nodes:
-        for flavor in node.flavors:
+        for flavor in (each.name for each in cluster.flavors if each.covers(node)):
             there.update({(flavor, resource): amount for resource, amount in node.allocatable.items()})
     for (flavor, resource), promised in quotas.items():
         if promised > there[flavor, resource]:

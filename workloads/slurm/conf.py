@@ -158,7 +158,7 @@ _MEMORY = {"realmemory", "memspeclimit", "memlimitenforce"} | {
 _PRIORITY = {"fairsharedampeningfactor", "priorityjobfactor", "tresbillingweights"}
 """Beside what begins with ``Priority``: what decides only where priorities are made of weights."""
 _NOT_OF_WEIGHTS = {"prioritytype", "prioritytier", "priority"}
-_ALIKE = {"weight", "feature", "features", "tmpdisk", "topology"}
+_ALIKE = {"feature", "features", "tmpdisk", "topology"}
 """What decides only where nodes differ in it."""
 
 
@@ -283,6 +283,7 @@ def _shares(pairs: Mapping[str, str]) -> bool:
 
 _WEIGHTS = {
     "priorityweightage": "age",
+    "priorityweightassoc": "assoc",
     "priorityweightfairshare": "fair_share",
     "priorityweightjobsize": "job_size",
     "priorityweightpartition": "partition",
@@ -316,7 +317,7 @@ def _read_weights(site: Site) -> None:
             found["flags"] = tuple(value.lower().split(","))
     if not site.value("accountingstoragetype").lower().endswith("slurmdbd"):
         found["age"] = 0
-    if any(found.get(key) for key in ("age", "fair_share", "job_size", "partition", "qos", "tres")):
+    if any(found.get(key) for key in ("age", "assoc", "fair_share", "job_size", "partition", "qos", "tres")):
         site.settings["weights"] = Weights(**found)
 
 
@@ -434,8 +435,13 @@ def _node(site: Site, name: str, counts_memory: bool) -> Node:
     where, pairs = site.nodes[name], site.node_pairs[name]
     has = memory_mb(where, "RealMemory", pairs.get("realmemory", "0"))
     memory = has - memory_mb(where, "MemSpecLimit", pairs.get("memspeclimit", "0")) if counts_memory else 0
-    features = tuple(sorted(_features(pairs) - {""}))
-    return Node(_cpus(where, pairs)[0], max(0, memory), gres(where, "Gres", pairs.get("gres", "")), features)
+    return Node(
+        _cpus(where, pairs)[0],
+        max(0, memory),
+        gres(where, "Gres", pairs.get("gres", "")),
+        tuple(sorted(_features(pairs) - {""})),
+        whole(where, "Weight", pairs.get("weight", "1")),
+    )
 
 
 def _cpus(where: Where, pairs: Mapping[str, str]) -> tuple[int, int, int]:

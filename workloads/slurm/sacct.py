@@ -229,7 +229,8 @@ class _JobReader:
         self._gres = {name for node in self._cluster.nodes.values() for name in node.gres}
         self._partitions = {each.name: each for each in self._cluster.partitions}
         weights = self._cluster.settings.weights
-        self._takes_priority = weights is not None and weights.fair_share > 0 and not self._cluster.associations
+        goes_by = weights is not None and (weights.fair_share or weights.assoc)
+        self._takes_priority = bool(goes_by) and not self._cluster.associations
 
     def job(self, where: Where, row: Mapping[str, str], first: tuple[Where, Mapping[str, str]], begin: datetime) -> Job:
         """The job of a row; the ``first`` of its rows says when it was submitted, and could start.
@@ -340,7 +341,7 @@ class _DecidingColumns:
                 yield loss
 
 
-_SHARES = "fair share goes by shares and usage: give the table of associations with --assoc"
+_SHARES = "priorities go by associations, their shares and usage: give the table of associations with --assoc"
 _NO_USAGE_BEFORE = (
     "fair share starts from no usage: what users had used before the first of these jobs is in none of the files"
 )
@@ -357,13 +358,13 @@ def _missing(path: Path, conf: ReadConf, row: Mapping[str, str]) -> Iterator[Los
         yield Loss("no column ReqMem, AllocTRES", str(path), _MEMORY_UNKNOWN, Effect.DECIDES)
     if settings.enforces_limits and row and not {"User", "Account"} <= row.keys():
         yield Loss("no column User, Account", str(path), _USERS_UNKNOWN, Effect.DECIDES)
-    if settings.weights is None or not settings.weights.fair_share:
+    if settings.weights is None or not (settings.weights.fair_share or settings.weights.assoc):
         return
-    if cluster.associations:
+    if cluster.associations and settings.weights.fair_share:
         yield Loss("usage", str(path), _NO_USAGE_BEFORE, Effect.DECIDES)
         if any(each.shares is None for each in cluster.associations):
             yield Loss("Share=parent", str(path), _PARENT, Effect.DECIDES)
-    else:
+    elif not cluster.associations:
         has_priority = "Priority" in row
         why = _SHARES + ("; until then jobs have the priority that they had (Priority)" if has_priority else "")
         yield Loss("no associations", str(path), why, Effect.DECIDES)

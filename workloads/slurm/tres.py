@@ -127,7 +127,8 @@ def limits_of_row(where: Where, row: Mapping[str, str]) -> Limits:
 
 
 COMMAND_OF_ASSOCIATIONS = (
-    "sacctmgr --parsable2 show assoc format=Account,User,ParentName,Share,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall"
+    "sacctmgr --parsable2 show assoc format=Account,User,ParentName,Share,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall,"
+    "Priority"
 )
 """Prints what ``read_associations`` reads."""
 
@@ -146,4 +147,6 @@ def read_associations(path: Path, cluster: str) -> Iterator[Association]:
         seen.add(named)
         share = row.get("Share", "1") or "1"
         shares = None if share.lower() == "parent" else whole(where, "Share", share)
-        yield Association(*named, row.get("ParentName", ""), shares, limits_of_row(where, row))
+        priority = row.get("Priority", "").lower()
+        priority = 0 if priority in _NONE else whole(where, "Priority", priority)
+        yield Association(*named, row.get("ParentName", ""), shares, limits_of_row(where, row), priority)

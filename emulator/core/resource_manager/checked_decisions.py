@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from emulator.core import effects
 from emulator.core.effects import Effect, ExplainScheduler
 from emulator.core.messages import JobState
 from emulator.core.resource_manager.allocation import Cancel, Contract, Decision, Grant, StrictContract
@@ -14,6 +15,7 @@ from emulator.policies.mechanism import needs_no_job
 from emulator.policies.schedulers.protocol import (
     CancelJob,
     Done,
+    ExplainWait,
     GrantContainer,
     ReclaimContainer,
     ReclaimFromJob,
@@ -43,8 +45,8 @@ class CheckedDecisions:
             if isinstance(decision, GrantContainer):
                 self._gives.setdefault(decision.job, []).append(decision)
 
-    def checked(self, decision: SchedulerDecision, now_ns: int) -> Decision:
-        """The decision, if it can be carried out now.  Raises InvalidDecisionError."""
+    def checked(self, decision: SchedulerDecision, now_ns: int) -> Decision | None:
+        """The decision, if it can be carried out now; None: it changes nothing.  Raises InvalidDecisionError."""
         match decision:
             case GrantContainer():
                 return self._grant(decision, now_ns)
@@ -66,6 +68,9 @@ class CheckedDecisions:
                 return StrictContract(self._victim(container), stays_ns)
             case CancelJob(job=job, why=why, fails=fails, loses=loses):
                 return Cancel(self._job(job), why, JobState.FAILED if fails else JobState.KILLED, fails or loses)
+            case ExplainWait(job=job):
+                self._job(job)
+                return None
             case Done():
                 raise InvalidDecisionError("the answer has ended already")
 
@@ -146,6 +151,8 @@ class CheckedDecisions:
 
     def explained(self, decision: SchedulerDecision) -> Iterator[Effect]:
         """Why, if it says so; it was carried out just now."""
+        if isinstance(decision, ExplainWait):
+            yield effects.ExplainWait(decision.job, decision.why)
         if not isinstance(decision, GrantContainer | ReclaimContainer) or not decision.why:
             return
         if isinstance(decision, ReclaimContainer):
@@ -193,7 +200,7 @@ def names_of(decision: SchedulerDecision) -> set[tuple[str, str]]:
             return {("job", victim), ("job", requester)}
         case ReclaimContainer(container=container):
             return {("container", container)}
-        case CancelJob(job=job):
+        case CancelJob(job=job) | ExplainWait(job=job):
             return {("job", job)}
         case Done():
             return set()

@@ -13,7 +13,7 @@ hardest to place can be anywhere (``places_left``).  With one size this is the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -245,15 +245,18 @@ class ClusterState:
         """See ``ClusterSource``."""
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
-    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+    def task_views(self, job: str, now_ns: int, nodes: Collection[str] | None = None) -> tuple[TaskView, ...]:
         """See ``ClusterSource``: containers of tasks, except those reclaimed by name.  Only the job knows
-        which task runs in which container."""
+        which task runs in which container.  ``nodes``: only those on these."""
         application = self.applications[job]
         of_job = application.facts.task_memory_bytes
         memory_bytes = {
             group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
             for group in application.facts.groups
         }
+        held_there = application.containers.values()
+        if nodes is not None:
+            held_there = [held for held in held_there if held.node in nodes]
         return tuple(
             TaskView(
                 held.id,
@@ -264,8 +267,10 @@ class ClusterState:
                 memory_bytes=memory_bytes[held.group.name],
                 request=held.request,
             )
-            for held in application.containers.values()
-            if self.on_slot(held) and not held.is_reclaimed and held.group is not MASTER_GROUP
+            for held in held_there
+            if not held.is_reclaimed
+            and held.group is not MASTER_GROUP
+            and self.nodes[held.node].ledger.in_container(held.id)
         )
 
     def may_be_victim(self, task: TaskView, now_ns: int) -> bool:

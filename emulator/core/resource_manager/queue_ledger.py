@@ -112,6 +112,8 @@ class QueueLedger:
         self._asked: dict[str, set[Resources]] = {}
         self._asking: Counter[Resources] = Counter()
         """How many jobs ask for a container of each size; of none: for the room of a stopped process."""
+        self._serves: dict[Resources, bool] = {}
+        """What ``may_serve`` has found for these sizes."""
 
     def add(self, application: Application) -> None:
         """A job was submitted."""
@@ -261,7 +263,9 @@ class QueueLedger:
 
     def may_serve(self, free: Resources) -> bool:
         """Whether the container of any job that waits could have this room."""
-        return any(fits(size, free) for size in self._asking)
+        if free not in self._serves:
+            self._serves[free] = any(fits(size, free) for size in self._asking)
+        return self._serves[free]
 
     def asks_for_more(self, application: Application, free: Resources) -> bool:
         """Whether a job waits for containers of which none could have this room."""
@@ -296,13 +300,16 @@ class QueueLedger:
         before = self._asked.get(application.name, frozenset())
         if sizes != before:
             self._asked[application.name] = sizes
-            if any(size not in self._asking and not self.may_serve(size) for size in sizes):
+            new = [size for size in sizes if size not in self._asking]
+            if not all(self.may_serve(size) for size in new):
                 self._attention.ask_smaller()
             self._asking.update(sizes)
             self._asking.subtract(before)
-            for size in before:
-                if not self._asking[size]:
-                    del self._asking[size]
+            gone = [size for size in before if not self._asking[size]]
+            for size in gone:
+                del self._asking[size]
+            if new or gone:
+                self._serves.clear()
 
     def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
         before = self._parts.get(application.name, (self._nothing, self._nothing))

@@ -324,8 +324,9 @@ class ReclaimOnNodes(_Reclaim):
             request = application.request_for(group)
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
-            fitting = [name for name, room in free.items() if fits(request, room)]
-            victims = NodeVictims(fitting[0], ()) if fitting else None
+            roomy = {room for room in set(free.values()) if fits(request, room)}
+            fitting = next((name for name, room in free.items() if room in roomy), None) if roomy else None
+            victims = None if fitting is None else NodeVictims(fitting, ())
             if victims is None:
                 left = [task for task in ranked() if task.container not in gone]
                 coming = {name: plus(free[name], more) for name, more in trial.expected.items() if name in free}

@@ -61,6 +61,8 @@ class Reservations:
         self._preemptor = preemptor
         self._all: list[Reservation] = []
         """Oldest first; some of them may have ended."""
+        self._freed: dict[tuple[str, Resources], Resources] = {}
+        """What ``frees`` has found, for a node and a request."""
 
     # ---- reading ----
 
@@ -113,16 +115,15 @@ class Reservations:
 
     def frees(self, container: HeldContainer) -> Resources:
         """What taking the container back makes free for certain: a process that is stopped holds the rest."""
-        node = self._state.nodes[container.node].settings
-        return node.guaranteed_freed(container.request, self._keeps_processes)
+        of = container.node, container.request
+        if of not in self._freed:
+            node = self._state.nodes[container.node].settings
+            self._freed[of] = node.guaranteed_freed(container.request, self._keeps_processes)
+        return self._freed[of]
 
     def free(self) -> dict[str, Resources]:
         """What is free of each node that is there, beside what is reserved; it may be below 0."""
-        free = {
-            node.name: minus(node.settings.resources, node.ledger.charged)
-            for node in self._state.nodes.values()
-            if _is_there(node)
-        }
+        free = {node.name: node.free for node in self._state.nodes.values() if node.state is NodeState.ALIVE}
         for each in self.standing():
             free[each.node] = minus(free[each.node], each.request)
         return free
@@ -130,7 +131,8 @@ class Reservations:
     def beside_stopped(self) -> dict[str, Resources]:
         """What each node that is there has without what stopped processes hold: as much can become free before they
         resume."""
-        rooms = {name: node.settings.resources for name, node in self._state.nodes.items() if _is_there(node)}
+        there = (node for node in self._state.nodes.values() if node.state is NodeState.ALIVE)
+        rooms = {node.name: node.settings.resources for node in there}
         for container in self._state.containers.values() if self._keeps_processes else ():
             if container.node in rooms and container.group is not MASTER_GROUP and not self._state.on_slot(container):
                 held = self._state.nodes[container.node].settings.held_when_stopped(container.request)
@@ -154,7 +156,7 @@ class Reservations:
         amounts = self._preemptor.open_amounts_of(job)
         if not amounts:
             return []
-        there = (task for task in self._state.task_views(job, now_ns) if task.node in amounts)
+        there = self._state.task_views(job, now_ns, amounts)
         tasks = [task for task in there if self._state.may_be_victim(task, now_ns)]
         going: list[TaskView] = []
         for node, amount in amounts.items():
@@ -228,10 +230,6 @@ class Reservations:
             there = plus(free[node], taken[node]) if node in taken else free[node]
             for job in self._preemptor.lower(node, lacking((0,) * len(there), there)):
                 self._state.applications[job].news.reduce_contract()
-
-
-def _is_there(node: Node) -> bool:
-    return node.state is NodeState.ALIVE
 
 
 def requested_anywhere(application: Application, group: str) -> int:

@@ -31,7 +31,8 @@ the one where least is taken, by the dominant share of the cluster; then the fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -205,7 +206,7 @@ class NodeVictims(NamedTuple):
 def choose_node(
     request: Resources,
     spare: Mapping[str, Resources],
-    ranked: Sequence[TaskView],
+    ranked: Iterable[TaskView],
     frees: Callable[[TaskView], Resources],
     whole: Resources,
     across_jobs: bool = False,
@@ -213,20 +214,31 @@ def choose_node(
     """Where room for ``request`` is made, and by which of the tasks, which are ``ranked`` in the order of eviction;
     None: nowhere.  ``spare``: what the nodes in question have already; ``whole``: what the cluster has;
     ``across_jobs``: whether the order is one of tasks, not of jobs."""
-    in_order = dict.fromkeys([task.container if across_jobs else task.job for task in ranked])
-    ranks = {name: rank for rank, name in enumerate(in_order)}
-    by_node: dict[str, list[TaskView]] = {name: [] for name in spare}
-    for task in ranked:
-        if task.node in by_node:
-            by_node[task.node].append(task)
-    best: tuple[tuple[int, int, int], NodeVictims] | None = None
-    for name, there in spare.items():
-        short = lacking(request, there)
-        tasks = irreducible(short, by_node[name], frees)
-        if tasks is None:
-            continue
-        last = max([ranks[task.container if across_jobs else task.job] for task in tasks], default=-1)
-        rank = last, len(tasks), dominant_ppm(total(map(frees, tasks), whole), whole)
-        if best is None or rank < best[0]:
-            best = rank, NodeVictims(name, tasks, short)
-    return None if best is None else best[1]
+    short_of = {there: lacking(request, there) for there in set(spare.values())}
+    short = {name: short_of[there] for name, there in spare.items()}
+    nothing = (0,) * len(request)
+    for name, lack in short.items():
+        if lack == nothing:
+            return NodeVictims(name, (), lack)
+    # The task with which a node first has enough is the last of its victims: none of those before it is superfluous
+    # without it.  So the best nodes are those that first have enough in the order of eviction, with tasks of one rank.
+    left, by_node = dict(short), dict[str, list[TaskView]]()
+    for _, alike in groupby(ranked, lambda task: task.container if across_jobs else task.job):
+        enough = set[str]()
+        for task in alike:
+            name = task.node
+            if name in left and name not in enough:
+                by_node.setdefault(name, []).append(task)
+                left[name] = lacking(left[name], frees(task))
+                if left[name] == nothing:
+                    enough.add(name)
+        found = [
+            NodeVictims(name, tasks, lack)
+            for name, lack in short.items()
+            if name in enough and (tasks := irreducible(lack, by_node[name], frees)) is not None
+        ]
+        if found:
+            return min(
+                found, key=lambda one: (len(one.tasks), dominant_ppm(total(map(frees, one.tasks), whole), whole))
+            )
+    return None

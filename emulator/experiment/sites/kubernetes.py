@@ -8,7 +8,7 @@ also if that is more than it has.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ def kubernetes_site(document: Document) -> Site:
     priorities = sorted({each.pod.priority for each in pods}, reverse=True)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name]
     return Site(
-        tuple(_node(each, names, held[each.name]) for each in nodes),
+        tuple(node_entry(each, names, held[each.name]) for each in nodes),
         tuple(_job(each, cluster.classes) for each in pods),
         {
             "name": "kube-scheduler",
@@ -84,9 +84,11 @@ def _has(node: Node, name: str) -> int:
     return node.allocatable.get(name, MANY if name == PODS else 0)
 
 
-def _node(node: Node, names: Iterable[str], held: Counter[str]) -> dict[str, Any]:
+def node_entry(node: Node, names: Iterable[str], held: Mapping[str, int]) -> dict[str, Any]:
+    """A node as ``cluster.node_groups`` has it, of these resources; it has room for ``held`` in any case."""
     amounts = {**dict.fromkeys(names, 0), PODS: MANY, **node.allocatable}
-    has = {our_name(name): our_amount(name, max(amount, held[name]), up=True) for name, amount in amounts.items()}
+    amounts = {name: max(amount, held.get(name, 0)) for name, amount in amounts.items()}
+    has = {our_name(name): our_amount(name, amount, up=True) for name, amount in amounts.items()}
     labels = {key: value for key, value in node.labels.items() if key}
     return {"name": node.name, "count": 1, "resources": has, "labels": labels}
 

@@ -5,6 +5,9 @@ podset may come from several flavors, one node has the quota of all.  Quotas are
 requests down, so that there is room for whatever Kueue admits.  A workload that would not be admitted to an empty
 cluster waits in its queue as in Kueue, and its tasks, which never start, ask for nothing.
 
+Where the file has nodes, these are the nodes, and kube-scheduler binds the pods of whatever Kueue admits.  A workload
+for which they have no room at once, even if they are empty, waits for ever; so its tasks ask for nothing either.
+
 One that may do with fewer pods is a gang with a minimum.  If it is admitted with fewer, the rest of its tasks run when
 the first are done, as the pods of a Job do whose parallelism Kueue has lowered.
 """
@@ -12,17 +15,19 @@ the first are done, as the pods of a Job do whose parallelism Kueue has lowered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from emulator.errors import ConfigError
+from emulator.experiment.sites.kubernetes import node_entry
 from emulator.experiment.sites.site import MANY, PODS, Site, asked, job, our_amount, our_name, tasks
 from emulator.files.yaml_positions import Document
 from emulator.policies.kueue.assigner import nominate
 from emulator.policies.kueue.model import Mode, first_name
 from emulator.policies.kueue.scheduler import FLAVOR
 from emulator.policies.kueue.snapshot import Snapshot
-from emulator.sites.kueue import Arrival, Cluster, Kueue
+from emulator.policies.resources import have_capacity, vector_of
+from emulator.sites.kueue import Arrival, Cluster, Kueue, PodSet
 from workloads.saved import taken_over
 
 _USUAL = ("cpu", "memory_gb")
@@ -41,17 +46,24 @@ def kueue_site(document: Document) -> Site:
         )
     names = dict.fromkeys(name for of in _quotas(cluster).values() for name in of)
     free = {name: 0.0 for name in _USUAL if name in map(our_name, names)}
+    if kueue.nodes:
+        names |= dict.fromkeys(name for each in arrivals for of in each.workload.podsets for name in of.of_node)
+        nodes = tuple(node_entry(each, names, {}) for each in kueue.nodes)
+    else:
+        nodes = tuple(_nodes(cluster, names))
     empty = Snapshot(cluster)
     holds = [our_name(name) for name in names if name == "memory" or "/" in name or name == "gpu"]
     return Site(
-        tuple(_nodes(cluster, names)),
-        tuple(_job(arrival, free, empty) for arrival in arrivals),
+        nodes,
+        tuple(_job(arrival, free, empty, nodes if kueue.nodes else ()) for arrival in arrivals),
         {
             "name": "kueue",
             "queues": {queue.name: {"capacity": 0.0} for queue in cluster.queues},
             "cluster": cluster,
             "resources": {name: our_name(name) for name in names if our_name(name) != name},
+            "nodes": kueue.nodes,
         },
+        mechanisms=("kill", "checkpoint", "image") if kueue.nodes else (),
         usual={
             "scheduler": {"mechanism": "kill", "allocation": {"release_s": 0.0}},
             "protocol": {"kill_timeout_s": _TIMEOUT_S},
@@ -84,15 +96,25 @@ def _nodes(cluster: Cluster, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _job(arrival: Arrival, free: dict[str, float], empty: Snapshot) -> dict[str, Any]:
+def _have_room(nodes: Iterable[dict[str, Any]], podsets: Iterable[PodSet]) -> bool:
+    """Whether the fewest pods that are enough have room on the empty nodes at once."""
+    has = [node["resources"] for node in nodes]
+    requests = [asked(each.of_node) for each in podsets for _ in range(each.count - each.spare)]
+    names = [*dict.fromkeys(name for each in (*has, *requests) for name in each)]
+    return have_capacity((vector_of(each, names) for each in requests), (vector_of(each, names) for each in has))
+
+
+def _job(arrival: Arrival, free: dict[str, float], empty: Snapshot, nodes: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """``nodes``: those that kube-scheduler knows; none: it has no part."""
     workload = arrival.workload
     may_start = nominate(empty, workload, first_name).assignment.mode is not Mode.NO_FIT
+    may_start = may_start and (not nodes or _have_room(nodes, workload.podsets))
     groups = tuple(
         tasks(
             f"podset-{number}" if number else "pod",
             podset.count,
             arrival.duration_ns,
-            {**free, **asked(podset.requests if may_start else {})},
+            {**free, **asked(podset.of_node if may_start else {})},
         )
         for number, podset in enumerate(workload.podsets)
     )

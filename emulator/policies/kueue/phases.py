@@ -147,9 +147,15 @@ class Act(NamedTuple):
 class Phases:
     """The phases of all workloads of a cluster; see the module's theory of operation."""
 
-    def __init__(self, cluster: Cluster, release_ns: int = 0) -> None:
-        """``release_ns``: from an eviction until the pods have gone."""
+    def __init__(self, cluster: Cluster, release_ns: int = 0, has_nodes: bool = False) -> None:
+        """
+        Args:
+            cluster: queues, checks, and whether pods must be ready.
+            release_ns: from an eviction until the pods have gone.
+            has_nodes: whether ``placed`` says when all pods of a workload have their nodes; else they have at once.
+        """
         self._cluster = cluster
+        self._has_nodes = has_nodes
         self._release_ns = release_ns
         self._queues = {each.name: each for each in cluster.queues}
         self._delays_ns = {each.name: each.delays_ns for each in cluster.checks}
@@ -216,18 +222,26 @@ class Phases:
         life.admitted_ns, life.is_ready = now_ns, False
         life.starts += 1
         yield Act(life, Step.ADMIT)
-        rule = self._cluster.pods_ready
-        if rule is not None:
-            ready_ns = life.ready_ns[min(life.starts, len(life.ready_ns)) - 1] if life.ready_ns else 0
-            if ready_ns is not None and ready_ns <= rule.timeout_ns and not rule.blocks:
-                life.is_ready = True  # in time; nobody asks when
-            else:
-                if ready_ns is not None:
-                    self._at(now_ns + ready_ns, _Timer(life, _Due.READY))
-                self._at(now_ns + rule.timeout_ns, _Timer(life, _Due.TIMEOUT))
+        if not self._has_nodes:
+            self.placed(life, now_ns)
+        if self._cluster.pods_ready is not None and not life.is_ready:
+            self._at(now_ns + self._cluster.pods_ready.timeout_ns, _Timer(life, _Due.TIMEOUT))
         most_ns = life.workload.max_execution_ns
         if most_ns is not None:
             self._at(max(now_ns, now_ns + most_ns - life.used_ns), _Timer(life, _Due.MAX_EXECUTION))
+
+    def placed(self, life: Life, now_ns: int) -> None:
+        """All of its pods have their nodes."""
+        rule = self._cluster.pods_ready
+        if rule is None or life.admitted_ns is None:
+            return
+        delay_ns = life.ready_ns[min(life.starts, len(life.ready_ns)) - 1] if life.ready_ns else 0
+        if delay_ns is None:
+            return
+        if rule.blocks or now_ns + delay_ns > life.admitted_ns + rule.timeout_ns:
+            self._at(now_ns + delay_ns, _Timer(life, _Due.READY))
+        else:
+            life.is_ready = True  # in time; nobody asks when
 
     def evicted(self, life: Life, now_ns: int, reason: EvictedBy | None = None) -> None:
         """It has to leave; without a reason it was preempted."""

@@ -12,6 +12,9 @@ Kueue ends what it evicts.  Here the experiment's mechanism decides, and a stopp
 resources.  Kueue's quota of these stays taken: an eviction gives only the others back, and nobody is chosen for what
 would not come free.  A stopped workload waits for the others, in its own flavors.
 
+Where nodes are known, kube-scheduler binds the pods of admitted workloads (``binding``): a workload gets its containers
+when all of its pods have their nodes, and the journal has why it waits until then.
+
 What happens to workloads beside preemption is in ``phases``: admission checks, stopped queues, pods that are not ready.
 
 Cycles come after all else that happens at one instant, as Kueue's cycles see whatever its watches have delivered.
@@ -29,6 +32,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from emulator.policies.kueue.binding import Binder, Bound
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Counts, Flavors, first_name
@@ -45,6 +49,7 @@ from emulator.policies.schedulers.protocol import (
     ContainerStopped,
     Cycle,
     Event,
+    ExplainWait,
     GroupFacts,
     JobEnded,
     JobSubmitted,
@@ -57,6 +62,7 @@ from emulator.policies.schedulers.protocol import (
     SchedulerStarted,
     details_of,
 )
+from emulator.sites.kubernetes import Node
 from emulator.sites.kueue import Arrival, Cluster, PodSet, StopChange, Workload, WorkloadDetails
 from emulator.vocabulary import SECOND_NS, Frozen, Mechanism
 
@@ -69,6 +75,8 @@ _NEXT_CYCLE_NS = 1
 
 MAX_EVICTIONS, MAX_WITHOUT_PROGRESS = 1000, 100
 """Of one workload, while nobody arrives or ends; the second if its work is lost each time."""
+_MAX_ADMITTED_IN_VAIN = 3
+"""So often a workload is admitted of which no node fits some pod, if nothing else is to happen."""
 _MAX_NAMED = 5
 
 
@@ -122,6 +130,10 @@ class _Job:
     """On the nodes of its flavors, while it has its quota."""
     why: str = ""
     """Why it was admitted."""
+    waits_for: str = ""
+    """Why it has its quota and no nodes."""
+    in_vain: int = 0
+    """How often it was admitted and evicted again without having had nodes, since anybody arrived or ended."""
     is_evicted: bool = False
     """Whether it was evicted, and its quota is not free yet."""
     free_ns: int | None = None
@@ -147,6 +159,8 @@ class KueueRules(Frozen):
     """By Kueue's name of a resource, the cluster's; those of the same name are left out."""
     release_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
     """Time from when an evicted workload is gone until its quota is free."""
+    nodes: tuple[Node, ...] = ()
+    """With them kube-scheduler binds the pods of admitted workloads; without them a flavor is a node."""
 
 
 class KueueScheduler(Scheduler):
@@ -156,7 +170,8 @@ class KueueScheduler(Scheduler):
     """
 
     def __init__(self, options: KueueRules) -> None:
-        self._phases = Phases(options.cluster, round(options.release_s * SECOND_NS))
+        self._binder = Binder(options.nodes, options.cluster.flavors) if options.nodes else None
+        self._phases = Phases(options.cluster, round(options.release_s * SECOND_NS), self._binder is not None)
         pods_ready = options.cluster.pods_ready
         may_admit = self._phases.all_ready if pods_ready is not None and pods_ready.blocks else None
         self._controller = Controller(options.cluster, first_name, may_admit=may_admit)
@@ -206,6 +221,7 @@ class KueueScheduler(Scheduler):
         if (self._cycle_ns is not None and self._cycle_ns <= now_ns) or controller.waits:
             self._cycle_ns = None
             decided += self._cycles(now_ns)
+            decided += self._bind(now_ns)
             decided += self._end_the_rest()
         cycles, self._decided = self._decided, []
         return Answer(decided, self._until_ns(now_ns), cycles=cycles)
@@ -233,18 +249,24 @@ class KueueScheduler(Scheduler):
             case NodeRemoved():
                 self._nodes = {flavor: node for flavor, node in self._nodes.items() if node != event.node}
             case JobSubmitted():
-                self._evictions.forget()
+                self._forget_evictions()
                 self._jobs[event.job] = self._submitted(event)
                 self._all_came |= event.is_last
                 self._changed[event.job] = None
             case JobEnded():
-                self._evictions.forget()
+                self._forget_evictions()
                 self._jobs[event.job].has_ended = True
                 self._changed[event.job] = None
             case ContainerStopped() | ContainerEnded():
                 self._changed[event.job] = None
             case _:
                 pass
+
+    def _forget_evictions(self) -> None:
+        """Somebody arrived or ended."""
+        self._evictions.forget()
+        for job in self._jobs.values():
+            job.in_vain = 0
 
     def _submitted(self, event: JobSubmitted) -> _Job:
         """Raises SchedulerError: the job has no details of a workload, or its queue is none of Kueue's."""
@@ -292,6 +314,8 @@ class KueueScheduler(Scheduler):
 
     def _free(self, job: _Job, held: Held, now_ns: int) -> None:
         """Its quota is free."""
+        if self._binder is not None:
+            self._binder.remove(job.workload.name, now_ns)
         self._controller.free(held, now_ns, wakes=not self._phases.is_stopped_locally(job.life))
         self._phases.freed(job.life, now_ns)
         job.held, job.stay, job.free_ns, job.is_evicted = None, None, None, False
@@ -389,13 +413,16 @@ class KueueScheduler(Scheduler):
         if self._controller.waits or any(each is not None for each in to_come):
             return
         for name, job in self._jobs.items():
-            stays = not (self._all_came and job.is_endless) and (job.held or self._cluster.stopped(name))
+            has_place = job.held is not None and not job.waits_for
+            stays = not (self._all_came and job.is_endless) and (has_place or self._cluster.stopped(name))
             if stays or job.is_evicted:
                 return
         for name, job in self._jobs.items():
             if not job.is_given_up:
                 job.is_given_up = job.is_queued or job.life.phase is Phase.AWAY
-                yield CancelJob(name, UNADMITTED if job.is_given_up else ENDLESS, fails=False)
+                why = UNADMITTED if job.is_given_up else job.waits_for or ENDLESS
+                yield from self._explain_wait(job, "")
+                yield CancelJob(name, why, fails=False)
 
     def _act(
         self, acts: Iterable[Act | StopChange], now_ns: int, starts: dict[str, Sequence[str]] | None = None
@@ -403,7 +430,7 @@ class KueueScheduler(Scheduler):
         """Carry out what happens to workloads.  ``starts``: where those of a cycle are to be noted who start."""
         for act in acts:
             if isinstance(act, StopChange):
-                self._evictions.forget()
+                self._forget_evictions()
                 if act.queue:
                     self._controller.stop(self._controller.snapshot.queues[act.queue], act.stop, now_ns)
                 self._cycle_ns = now_ns
@@ -413,6 +440,9 @@ class KueueScheduler(Scheduler):
                 continue
             job = self._jobs[act.life.workload.name]
             match act.step:
+                case Step.ADMIT if self._binder is not None:
+                    self._binder.create(job.workload, job.flavors, job.counts, now_ns)
+                    self._cycle_ns = now_ns
                 case Step.ADMIT:
                     self._place(job)
                     nodes = () if job.stay is None else [node for _, node in job.stay.places]
@@ -441,14 +471,45 @@ class KueueScheduler(Scheduler):
             self._decided.append(Cycle((Eviction(job.workload, reason),), {}, running))
             if job.held is not None:
                 self._controller.snapshot.evict(job.held)
-        if act.step is Step.EVICT:
-            yield from self._evict(job, None, f"{name} goes: {reason}")
+        job.in_vain += bool(job.waits_for)
+        if act.step is Step.DEACTIVATE:
+            yield from self._give_up(job, f"{reason or EvictedBy.MAX_EXECUTION}: Kueue has deactivated it")
+        elif job.in_vain >= _MAX_ADMITTED_IN_VAIN and self._all_came and not any(map(_will_end, self._jobs.values())):
+            yield from self._give_up(job, job.waits_for)
         else:
-            job.is_given_up = True
-            self._changed[name] = None
-            yield CancelJob(name, f"{reason or EvictedBy.MAX_EXECUTION}: Kueue has deactivated it", fails=False)
+            yield from self._evict(job, None, f"{name} goes: {reason}")
         if not self._release_ns or act.step is Step.DEACTIVATE:
             self._cycle_ns = now_ns + _NEXT_CYCLE_NS
+
+    def _give_up(self, job: _Job, why: str) -> Iterator[SchedulerDecision]:
+        """It never comes back."""
+        job.is_given_up = True
+        self._changed[job.workload.name] = None
+        yield from self._explain_wait(job, "")
+        yield CancelJob(job.workload.name, why, fails=False)
+
+    def _bind(self, now_ns: int) -> Iterator[SchedulerDecision]:
+        """Let kube-scheduler look at the pods of admitted workloads."""
+        if self._binder is None or not self._binder.has_ready:
+            return
+        for found in self._binder.bind(now_ns):
+            job = self._jobs[found.workload]
+            if isinstance(found, Bound):
+                yield from self._explain_wait(job, "")
+                places = [(job.groups[podset], node) for podset, node in found.places]
+                job.stay = JobPlacement(found.workload, places, job.why, renews=True)
+                self._cluster.start(job.stay)
+                self._phases.placed(job.life, now_ns)
+                self._decided.append(Cycle((), {found.workload: [node for _, node in places]}))
+            elif not job.waits_for:
+                yield from self._explain_wait(job, found.why)
+        yield from self._cluster.carry_out()
+
+    @staticmethod
+    def _explain_wait(job: _Job, why: str) -> Iterator[SchedulerDecision]:
+        if job.waits_for or why:
+            job.waits_for = why
+            yield ExplainWait(job.workload.name, why)
 
     def _reserve(self, decision: Decision, now_ns: int) -> Iterator[Act]:
         """The job gets its quota; from now on its eviction would not give back what stopped processes keep."""
@@ -469,6 +530,8 @@ class KueueScheduler(Scheduler):
 
     def _place(self, job: _Job) -> None:
         """It is to be on the nodes of its flavors, when all of these are known."""
+        if self._binder is not None:
+            return
         nodes = [self._node_of(flavors) for flavors in job.flavors]
         counts = job.counts or [podset.count for podset in job.workload.podsets]
         podsets = zip(job.groups, nodes, counts, strict=True)
@@ -485,10 +548,11 @@ class KueueScheduler(Scheduler):
     def _evict(self, job: _Job, requester: str | None, words: str) -> Iterable[SchedulerDecision]:
         """Its containers are reclaimed, for another workload or for nobody."""
         job.is_evicted = True
+        yield from self._explain_wait(job, "")
         if job.stay is not None:
             self._cluster.leave(job.stay, partial(ReclaimContainer, requester=requester, why=words))
         self._wait_until_gone(job)
-        return self._cluster.carry_out()
+        yield from self._cluster.carry_out()
 
     def _wait_until_gone(self, job: _Job) -> None:
         """Without containers that are known it is looked at again: they become known, or its quota is free."""
@@ -496,14 +560,30 @@ class KueueScheduler(Scheduler):
             self._changed[job.workload.name] = None
 
 
+def _will_end(job: _Job) -> bool:
+    """Whether it runs, and ends by itself."""
+    return job.stay is not None and not job.is_endless and not job.is_evicted
+
+
 def workloads_player(
-    cluster: Cluster, arrivals: Iterable[Arrival], release_ns: int = 0, minimum_runtime_ns: int = 0
+    cluster: Cluster,
+    arrivals: Iterable[Arrival],
+    release_ns: int = 0,
+    minimum_runtime_ns: int = 0,
+    nodes: tuple[Node, ...] = (),
 ) -> Player:
-    """A play of workloads on one node for all flavors: Kueue counts their quotas.  ``minimum_runtime_ns``: how long
-    each runs before it may be preempted."""
-    scheduler = KueueScheduler(KueueRules(cluster, release_s=release_ns / SECOND_NS))
+    """A play of workloads.
+
+    Args:
+        cluster: queues and quotas.
+        arrivals: the workloads.
+        release_ns: from an eviction until the quota is free.
+        minimum_runtime_ns: how long each runs before it may be preempted.
+        nodes: where kube-scheduler binds their pods; none: on one node for all flavors, since Kueue counts quotas.
+    """
+    scheduler = KueueScheduler(KueueRules(cluster, release_s=release_ns / SECOND_NS, nodes=nodes))
     played = (_played(arrival, minimum_runtime_ns) for arrival in arrivals)
-    return Player(scheduler, [NodeAdded("cluster", "", 1)], played)
+    return Player(scheduler, [NodeAdded(name, "", 1) for name in [each.name for each in nodes] or ["cluster"]], played)
 
 
 def _played(arrival: Arrival, minimum_runtime_ns: int) -> PlayedJob:

@@ -75,10 +75,12 @@ class Plan:
 
     def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
         self._snapshot, self._now_ns, self._settings = snapshot, now_ns, snapshot.cluster.settings
-        self._kept: list[tuple[int, int, int]] = []
-        """The beginning, the end, and the nodes, in order."""
+        self._begins_ns: list[int] = []
+        """When what is kept begins, in order."""
+        self._kept: list[int] = []
+        """The nodes that are kept from each of these times on."""
         self._before: list[int] = [0]
-        """The nodes of all that begin before each of them, and at last of all."""
+        """The nodes of all that begin before each of them, as far as was asked."""
         self._ends_ns: list[int] = []
         """When something that is kept is free again, in order."""
         self._kept_then: list[int] = []
@@ -86,8 +88,10 @@ class Plan:
 
     def free_now(self, job: Waiting) -> int:
         """The nodes of its partition that a job could have from now on until its limit is over."""
-        begun = bisect_left(self._kept, (self._rounded_up(self._now_ns + job.limit_ns),))
-        return self._snapshot.nodes_for(job) & ~self._before[begun]
+        begun, before = bisect_left(self._begins_ns, self._rounded_up(self._now_ns + job.limit_ns)), self._before
+        while len(before) <= begun:
+            before.append(before[-1] | self._kept[len(before) - 1])
+        return self._snapshot.nodes_for(job) & ~before[begun]
 
     def fits_now(self, job: Waiting) -> int:
         """Those of them where it fits, if all that it may preempt make room at once."""
@@ -105,7 +109,7 @@ class Plan:
 
     def add(self, job: Waiting) -> tuple[tuple[str, ...], int] | None:
         """Keep nodes for a job: which, and from when on.  None: it has no place within ``bf_window``."""
-        room, tried = self._snapshot.free_times(job.amounts, job.displaces), (0, 0)
+        room, tried = self._snapshot.free_times(job.amounts, job.makes_way), (0, 0)
         for begin_ns, nodes, next_ns in self._beginnings(job, room):
             at_ns = self._earliest_ns(job.job, room, nodes, begin_ns)
             if at_ns is None or (next_ns is not None and at_ns > next_ns):
@@ -117,7 +121,7 @@ class Plan:
             free = fits & ~self._taken(at_ns, at_ns + job.limit_ns)
             if free.bit_count() < job.job.nodes:
                 continue
-            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.displaces)
+            then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.makes_way)
             where = place(self._snapshot, job, fits, then) or ()
             if where and not self._snapshot.mask(where) & ~free:
                 self.keep(where, at_ns, at_ns + job.limit_ns)
@@ -127,6 +131,8 @@ class Plan:
     def _beginnings(self, job: Waiting, room: FreeTimes) -> Iterator[tuple[int, int, int | None]]:
         """Now, and when something that is kept is free again; with the nodes that are free from then on, and the next
         of these times.  Those before whose next one the job fits nowhere are left out: it would be tried again then.
+
+        Several of these ends are looked at together, twice as many after each time that none of them will do.
         """
         allowed, needed, ends_ns = self._snapshot.nodes_for(job), job.job.nodes, self._ends_ns
         soonest_ns = room.first_ns(allowed, needed)
@@ -134,23 +140,29 @@ class Plan:
             return
         before = bisect_left(ends_ns, soonest_ns)
         if not before:
-            yield self._now_ns, self.free_now(job), ends_ns[0] if ends_ns else None
+            next_ns, nodes = ends_ns[0] if ends_ns else None, self.free_now(job)
+            if next_ns is None or (nodes & room.by(next_ns)).bit_count() >= needed:
+                yield self._now_ns, nodes, next_ns
         last_ns = self._now_ns + self._settings.bf_window_ns
-        for number in range(max(0, before - 1), len(ends_ns)):
-            begin_ns = ends_ns[number]
-            if begin_ns > last_ns:
-                return
-            next_ns = ends_ns[number + 1] if number + 1 < len(ends_ns) else None
-            nodes = allowed & ~self._kept_then[number]
-            fits = nodes if next_ns is None else nodes & room.by(next_ns)
-            if fits.bit_count() < needed:
-                continue
-            end_ns = self._rounded_up(begin_ns + job.limit_ns)
-            later = 0
-            for begun in range(bisect_left(self._kept, (begin_ns,)), bisect_left(self._kept, (end_ns,))):
-                later |= self._kept[begun][2]
-            if (fits & ~later).bit_count() >= needed:
-                yield begin_ns, nodes & ~later, next_ns
+        number, together = max(0, before - 1), 1
+        while number < len(ends_ns) and ends_ns[number] <= last_ns:
+            after = min(number + together, len(ends_ns))
+            next_ns = ends_ns[after] if after < len(ends_ns) else None
+            fits = allowed if next_ns is None else allowed & room.by(next_ns)
+            taken = self._taken_at_all(number, after, job.limit_ns)
+            if (fits & ~taken).bit_count() < needed:
+                number, together = after, together * 2
+            elif together > 1:
+                together //= 2
+            else:
+                yield ends_ns[number], allowed & ~taken, next_ns
+                number = after
+
+    def _taken_at_all(self, first: int, after: int, limit_ns: int) -> int:
+        """Nodes that a job cannot have whichever of these ends it begins at; if it is one, all of them."""
+        last_ns, until_ns = self._ends_ns[after - 1], self._rounded_up(self._ends_ns[first] + limit_ns)
+        begun = slice(bisect_left(self._begins_ns, last_ns), bisect_left(self._begins_ns, until_ns))
+        return reduce(or_, self._kept[begun], self._kept_then[after - 1] if last_ns < until_ns else 0)
 
     def _earliest_ns(self, job: Job, room: FreeTimes, nodes: int, begin_ns: int) -> int | None:
         """When a job fits on ``nodes``, by the time limits of the running jobs."""
@@ -164,31 +176,28 @@ class Plan:
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time: at the last end before it, or from then on."""
-        last = bisect_right(self._ends_ns, start_ns) - 1
-        taken, first = (self._kept_then[last], bisect_left(self._kept, (self._ends_ns[last],))) if last >= 0 else (0, 0)
-        for begun in range(first, bisect_left(self._kept, (self._rounded_up(end_ns),))):
-            taken |= self._kept[begun][2]
-        return taken
+        last, taken, first = bisect_right(self._ends_ns, start_ns) - 1, 0, 0
+        if last >= 0:
+            taken, first = self._kept_then[last], bisect_left(self._begins_ns, self._ends_ns[last])
+        return reduce(or_, self._kept[first : bisect_left(self._begins_ns, self._rounded_up(end_ns))], taken)
 
     def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
         """Nodes are kept for a job within the time."""
         is_later = start_ns > self._now_ns
         until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
-        nodes = self._snapshot.mask(where)
-        if until_ns <= start_ns:
-            return
-        kept = start_ns, until_ns, nodes
-        first = bisect_left(self._kept, kept)
-        self._kept.insert(first, kept)
-        del self._before[first + 1 :]
-        for _, _, each in self._kept[first:]:
-            self._before.append(self._before[-1] | each)
+        if until_ns > start_ns:
+            self._keep(self._snapshot.mask(where), start_ns, until_ns)
+
+    def _keep(self, nodes: int, start_ns: int, until_ns: int) -> None:
         place = bisect_left(self._ends_ns, until_ns)
         if until_ns not in self._ends_ns[place : place + 1]:
+            then = self._taken(until_ns, until_ns)
             self._ends_ns.insert(place, until_ns)
-            before = self._kept[: bisect_left(self._kept, (until_ns,))]
-            then = (each for _, later_ns, each in before if later_ns > until_ns)
-            self._kept_then.insert(place, reduce(or_, then, 0))
+            self._kept_then.insert(place, then)
+        first = bisect_left(self._begins_ns, start_ns)
+        self._begins_ns.insert(first, start_ns)
+        self._kept.insert(first, nodes)
+        del self._before[first + 1 :]
         for number in range(bisect_right(self._ends_ns, start_ns), place):
             self._kept_then[number] |= nodes
 

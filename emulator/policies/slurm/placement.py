@@ -2,8 +2,9 @@
 
 A job gets nodes of a set of consecutive nodes, in the order of ``slurm.conf``: of the sets that suffice the one with
 the fewest free CPUs, as recorded (topology.html: "best-fit", on nodes as a one-dimensional array); if there is none, of
-all nodes.  Of the set a job on one node gets that with the least free CPUs, a larger one the first.  Sets of nodes are
-whole numbers, as in ``FreeTimes``.
+all nodes.  Of the set a job on one node gets that with the least free CPUs, a larger one the first.  Only nodes of the
+lowest ``Weight`` are looked at; if they do not suffice those of the next one too, and so on (slurm.conf's page).  Sets
+of nodes are whole numbers, as in ``FreeTimes``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
     if must:
         others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
+    lightest = (fitting & nodes for nodes in snapshot.up_to_weight)
+    fitting = next(nodes for nodes in lightest if nodes.bit_count() >= needed)
     enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
     found = _smallest(snapshot, enough, waiting.job.cpus, free) if len(enough) > 1 else (*enough, fitting)[0]
     if needed == 1:

@@ -151,6 +151,8 @@ class Priorities:
         self._qos = {each.name: each for each in cluster.qos}
         self._most_of_partitions = max((each.job_factor for each in cluster.partitions), default=0)
         self._most_of_qos = max((each.priority for each in cluster.qos), default=0)
+        self._of_associations = {(each.account, each.user): each.priority for each in cluster.associations}
+        self._most_of_associations = max(self._of_associations.values(), default=0)
         self._shares = FairShares(cluster.associations)
         self._used = defaultdict[Named, float](float)
         self._fair = dict[Named, float]()
@@ -170,10 +172,11 @@ class Priorities:
         weights, partition = self._weights, self._partitions[job.partition]
         shape = job.nodes, job.nodes * job.cpus, len(self._cluster.nodes), self._all_cpus
         waited_ns = self._calculated_ns - (job.submit_ns if "accrue_always" in weights.flags else eligible_ns)
-        qos = self._qos.get(job.qos)
+        qos, association = self._qos.get(job.qos), self._of_associations.get((job.account, job.user), 0)
         found = (
             weights.age * age_factor(waited_ns, weights.max_age_ns)
             + weights.fair_share * self._fair.get((job.account, job.user), 0.0)
+            + weights.assoc * self._normal("assoc", association, self._most_of_associations)
             + weights.job_size * size_factor(*shape, weights.favors_small)
             + weights.partition * self._normal("part", partition.job_factor, self._most_of_partitions)
             + weights.qos * self._normal("qos", 0 if qos is None else qos.priority, self._most_of_qos)

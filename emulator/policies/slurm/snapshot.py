@@ -46,6 +46,8 @@ class FreeTimes:
         self._times: list[int] = []
         self._masks: list[int] = []
         """At each of ``_times``, the nodes that have room by then; empty: they are to be made again."""
+        self._first_ns: dict[tuple[int, int], int | None] = {}
+        """What ``first_ns`` has found since they were made."""
         self.now = sum(1 << place for place, at in enumerate(self._at_ns) if at == ALREADY_NS)
         """The nodes that have room now."""
 
@@ -64,8 +66,10 @@ class FreeTimes:
     def first_ns(self, nodes: int, count: int) -> int | None:
         """When so many of ``nodes`` will have room; None: never."""
         self._update()
-        found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
-        return self._times[found] if found < len(self._masks) else None
+        if (nodes, count) not in self._first_ns:
+            found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
+            self._first_ns[nodes, count] = self._times[found] if found < len(self._masks) else None
+        return self._first_ns[nodes, count]
 
     def by(self, at_ns: int) -> int:
         """The nodes that will have room by then."""
@@ -77,6 +81,7 @@ class FreeTimes:
         if self._masks:
             return
         self._times, mask = [], 0
+        self._first_ns.clear()
         for at_ns, place in self._order:
             if at_ns == NEVER_NS:
                 break
@@ -116,6 +121,8 @@ class Waiting:
     """Whom it may preempt: see ``Snapshot.displaced``; known when it has been submitted."""
     stops: int = 0
     """Those of them that stop when it is put over them."""
+    makes_way: int = 0
+    """The same as ``displaces``, but that those who would stop keep their memory and GRES."""
     chooses_ns: int = ALREADY_NS
     """When it may choose victims (again)."""
     last_reason: tuple[tuple[int, ...], str] = ((), "")
@@ -218,6 +225,11 @@ class Snapshot:
         self.order = {name: place for place, name in enumerate(cluster.nodes)}
         self.nodes_of = {each.name: self.mask(each.nodes) for each in cluster.partitions}
         """The nodes of each partition."""
+        weights = {name: node.weight for name, node in cluster.nodes.items()}
+        self.up_to_weight = [
+            self.mask(name for name in weights if weights[name] <= most) for most in sorted({*weights.values()})
+        ]
+        """The nodes of the lowest ``Weight``, those with the next ones too, and so on until all."""
         self.resources = cluster.resources
         self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
         """What each node has."""
@@ -275,6 +287,7 @@ class Snapshot:
         modes = self._preempted_by(waiting)
         waiting.displaces = self._number(dict.fromkeys(modes, True))
         waiting.stops = self._number({kind: False for kind, mode in modes.items() if mode is Mode.SUSPEND})
+        waiting.makes_way = self._number({kind: mode is not Mode.SUSPEND for kind, mode in modes.items()})
         self.waiting[waiting.job.name] = waiting
         insort(self._queue, waiting, key=lambda each: each.key)
 
@@ -464,9 +477,8 @@ class Snapshot:
                 free = plus(free, running.amounts)
             elif leaves is None:
                 leaving.append((running.end_ns, running.amounts))
-            else:
+            else:  # no plan counts on its end, as recorded
                 free = plus(free, running.amounts_running)
-                leaving.append((running.end_ns, minus(running.amounts, running.amounts_running)))
         if fits(free, amounts):
             return ALREADY_NS
         for end_ns, gone in sorted(leaving):

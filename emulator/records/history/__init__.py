@@ -5,7 +5,7 @@ from emulator.records.history.containers import Operation, PagingSpan, Suspended
 from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder
 from emulator.records.history.overheads import OverheadTimes, percentiles
-from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow
+from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow, WaitRow
 from emulator.records.history.tables import History, joined
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "PagingSpan",
     "SuspendedSpan",
     "TaskRow",
+    "WaitRow",
     "columns_of",
     "joined",
     "percentiles",

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count, islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
@@ -37,6 +39,7 @@ from emulator.core.effects import (
     ExplainJobEviction,
     ExplainScheduler,
     ExplainTaskEviction,
+    ExplainWait,
     Launch,
     Send,
     Suspend,
@@ -67,6 +70,7 @@ from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, PagingSpan, ReportedFree, Stop
 from emulator.records.history.decisions import Decision, Explained
 from emulator.records.history.kept import Choice, KeptChoices, KeptStories
+from emulator.records.history.rows import WaitRow
 from emulator.records.history.tables import History, joined, tables_by_job
 from emulator.records.journal import JournalError, Record
 from emulator.vocabulary import ProcessImage
@@ -98,6 +102,9 @@ class HistoryBuilder:
         self._losses: dict[tuple[str, int], tuple[int, str]] = {}
         """When and why a node was given up, as it was under one registration."""
         self._choices = KeptChoices()
+        self._waits: list[WaitRow] = []
+        self._waiting: dict[str, WaitRow] = {}
+        """By job, what it waits for now."""
         self._kills = 0
         """How many attempts were killed since a task last succeeded."""
         self._most_kills: float = math.inf
@@ -184,6 +191,8 @@ class HistoryBuilder:
             return found
 
         yield from tables_by_job(list(self._jobs.values()), stories_of, self._submitted, self._finished)
+        waits = sorted([*self._waits, *self._waiting.values()], key=lambda wait: (wait.since_ns, wait.job))
+        yield History([], [], [], [], waits=waits)
         decisions = map(self._decision, count(1), self._choices.in_order())
         while some := list(islice(decisions, _DECISIONS_A_PART)):
             yield History([], [], [], [], decisions=some)
@@ -235,6 +244,13 @@ class HistoryBuilder:
 
     def _explained(self, effect: Explained, record: Record) -> None:
         self._choices.add((record.t_ns, record.actor, effect))
+
+    def _wait_explained(self, effect: ExplainWait, record: Record) -> None:
+        waited = self._waiting.pop(effect.job, None)
+        if waited is not None:
+            self._waits.append(replace(waited, until_ns=record.t_ns))
+        if effect.why:
+            self._waiting[effect.job] = WaitRow(effect.job, record.t_ns, None, effect.why)
 
     # ---- messages from its driver ----
 
@@ -393,5 +409,6 @@ _ON_EFFECT: dict[type[Message | Effect], _Handler] = {
     ExplainJobEviction: HistoryBuilder._explained,
     ExplainTaskEviction: HistoryBuilder._explained,
     ExplainScheduler: HistoryBuilder._explained,
+    ExplainWait: HistoryBuilder._wait_explained,
 }
 """By the type of the effect; for a Send, by the type of its message."""

@@ -313,6 +313,19 @@ def sums_over(tasks: Sequence[TaskRow]) -> dict[str, int]:
     }
 
 
+class WaitRow(Frozen):
+    """A time in which a job could not start, for a reason that its scheduler has named."""
+
+    job: str
+    """Name of the job."""
+    since_ns: int
+    """When it began to wait for that."""
+    until_ns: int | None
+    """When it did not wait for that any more.  None: the run was over before that."""
+    why: str
+    """What it waited for, in the scheduler's words, as it was at the beginning."""
+
+
 class ImageRow(Frozen):
     """One process image.  It exists until its task has ended or another image has replaced it."""
 

@@ -12,7 +12,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, Outcome
 from emulator.records.history.containers import ContainerStory, Operation
 from emulator.records.history.decisions import Decision
-from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow, group_rows
+from emulator.records.history.rows import AttemptRow, GroupRow, ImageRow, JobRow, TaskRow, WaitRow, group_rows
 from emulator.vocabulary import MASTER, Frozen
 
 
@@ -37,6 +37,8 @@ class History(Frozen):
     """By job and task, in the order in which they were written."""
     groups: list[GroupRow] = msgspec.field(default_factory=list)
     """The groups of jobs that have others than maps, reduces and programs, in their order."""
+    waits: list[WaitRow] = msgspec.field(default_factory=list)
+    """What schedulers have said of jobs that could not start, by time."""
 
 
 def tables_by_job(
@@ -69,7 +71,7 @@ def joined(parts: Iterable[History]) -> History:
 
 def _lists(history: History) -> tuple[list[Any], ...]:
     rows = (history.jobs, history.tasks, history.attempts, history.operations)
-    return *rows, history.decisions, history.images, history.groups
+    return *rows, history.decisions, history.images, history.groups, history.waits
 
 
 def _places(spec: JobSpec) -> dict[str, int]:
