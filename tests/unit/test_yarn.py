@@ -466,7 +466,7 @@ class TestTrees:
 
     @pytest.mark.parametrize(("settings", "first"), [({}, "z"), ({"p": YarnQueueSettings(priority=1)}, "p")])
     def test_the_order_of_queues(self, settings: dict[str, YarnQueueSettings], first: str):
-        by_priority = YarnQueueSettings(OrderingPolicy.PRIORITY_UTILIZATION)
+        by_priority = YarnQueueSettings(ordering_policy=OrderingPolicy.PRIORITY_UTILIZATION)
         options = YarnOptions(queues=self.QUEUES, parents=self.PARENTS, settings={"root": by_priority, **settings})
         queues = tree_of(options)
         scheduler = CapacityScheduler(queues["root"], (UNIT,), 1)

@@ -27,14 +27,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import NamedTuple
 
 from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
-from emulator.policies.yarn.amounts import Amounts, single
+from emulator.policies.yarn.amounts import Amounts, exact, single
 from emulator.policies.yarn.ideal import Need
 from emulator.policies.yarn.users import (
     QueueLimits,
@@ -510,17 +510,22 @@ class CapacityScheduler:
     def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
         """What a leaf wants, of each user at most what he may have; and the same without what is reserved."""
         held, limits = self._users(queue)
-        found: list[Resources] = []
-        for counts in (False, True):
+        running = [each for each in queue.in_order() if each.requests]
+        asked = [
+            (each.user, total((request.amount for request in each.requests), self.none), each.reserved)
+            for each in running
+        ]
+
+        def within(wanted: Iterable[tuple[str, Resources]]) -> Resources:
             left = {user: lacking(limits[user], held[user]) for user in held}
-            wants = self.amounts.none
-            for application in queue.in_order():
-                asked = total((request.amount for request in application.requests), wants)
-                asked = common(lacking(asked, application.reserved) if counts else asked, left[application.user])
-                left[application.user] = minus(left[application.user], asked)
-                wants = plus(wants, asked)
-            found.append(wants)
-        return found[0], found[1]
+            found = self.none
+            for user, amount in wanted:
+                counted = common(amount, left[user])
+                left[user], found = minus(left[user], counted), plus(found, counted)
+            return found
+
+        wants = within((user, amount) for user, amount, _ in asked)
+        return wants, within((user, lacking(amount, reserved)) for user, amount, reserved in asked)
 
     # ---- users and ApplicationMasters ----
 
@@ -542,21 +547,26 @@ class CapacityScheduler:
 
     def _admit(self, queue: Queue) -> None:
         """The applications whose ApplicationMasters may start ask from now on, in their order."""
+        waiting = [each for each in queue.applications if each.is_waiting]
         limits, none = queue.limits, self.amounts.none
+        if limits.maximum_am_resource_percent is None:
+            for application in waiting:
+                application.is_waiting = False
+            return
+        share = exact(limits.maximum_am_resource_percent)
         usable = queue.current if queue.current and fits(queue.guaranteed, queue.current) else queue.guaranteed
-        limit = masters_limit(limits, usable, self._smallest)
+        limit = masters_limit(share, usable, self._smallest)
         by_user: dict[str, Resources] = {}
         for application in queue.applications:
             if application.master is not None and not application.is_waiting:
                 by_user[application.user] = plus(by_user.get(application.user, none), application.master)
-        waiting = [each for each in queue.applications if each.is_waiting]
         running = {each.user for each in queue.applications if not each.is_waiting}
         active = {each.user for each in queue.applications if each.requests and not each.is_waiting}
         active |= {each.user for each in waiting} - running
         for application in sorted(waiting, key=lambda each: (-each.priority, each.order)):
             user, master = application.user, application.master or none
             weight = limits.weight_of(user)
-            own = user_masters_limit(limits, queue.guaranteed, len(active), weight, self._smallest)
+            own = user_masters_limit(limits, share, queue.guaranteed, len(active), weight, self._smallest)
             all_held, held = total(by_user.values(), none), by_user.get(user, none)
             if may_start(master, all_held, limit) and (not any(all_held) or fits(plus(held, master), own)):
                 application.is_waiting = False

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from emulator.policies.yarn.users import QueueLimits
 from emulator.vocabulary import Frozen
 
 MEMORY = "memory_gb"
@@ -82,7 +83,7 @@ class OrderingPolicy(StrEnum):
     PRIORITY_UTILIZATION = "priority-utilization"
 
 
-class YarnQueueSettings(Frozen):
+class YarnQueueSettings(QueueLimits):
     """What else is set of a queue, of a parent, or of ``root``."""
 
     ordering_policy: OrderingPolicy | None = None

@@ -209,8 +209,8 @@ class YarnScheduler(Scheduler):
             self._phase_ns = Random(f"{event.seed}:rm:preemptor").randrange(preemption.interval_ns)
 
     def _submitted(self, event: JobSubmitted) -> None:
-        application = self._capacity.submit(event.job, self._queues[event.queue], event.priority)
         details = event.details if isinstance(event.details, YarnDetails) else YarnDetails()
+        application = self._capacity.submit(event.job, self._queues[event.queue], event.priority, details.user)
         priorities = {each.group: place for place, each in enumerate(event.groups, start=1)}
         amounts = {MASTER: self._master, **{each.group: self._amount(each.resources) for each in event.groups}}
         self._capacity.least = least((self._capacity.least, *amounts.values()))  # natjam rounds no request

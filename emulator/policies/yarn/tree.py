@@ -32,6 +32,7 @@ class _Tree:
             given.ordering_policy is OrderingPolicy.PRIORITY_UTILIZATION,
             given.ordering_policy is OrderingPolicy.FAIR,
             given.disable_preemption or name in self._options.disable_preemption,
+            given,
         )
         for child in self._children(name):
             queue.add(self.queue(child, name))
