@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -43,8 +44,9 @@ from emulator.experiment.load import load_experiment
 from emulator.intervals import spread_of
 from emulator.loops.play import RunningSetDetector
 from emulator.policies.kueue.scheduler import workloads_player
-from emulator.policies.schedulers.play import NO_COSTS, Costs, job_row
+from emulator.policies.schedulers.play import NO_COSTS, Costs, Player, job_row
 from emulator.policies.schedulers.protocol import SchedulerError
+from emulator.policies.slurm.main_scheduler import FOR_WHAT_IS_KEPT, Decision
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.records.measures import evictions, known, mean, total, waits_s
 from emulator.records.summary import job_in_seconds
@@ -54,7 +56,7 @@ from emulator.sites import kueue, slurm
 from emulator.sites.basis import Basis
 from emulator.sites.kueue import Arrival, Kueue
 from emulator.sites.slurm import Job, Mode, Slurm
-from emulator.vocabulary import HOUR_NS, MINUTE_NS, Frozen, counted
+from emulator.vocabulary import HOUR_NS, MINUTE_NS, SECOND_NS, Frozen, counted
 from workloads.saved import write_saved
 
 PREVIEW = -1
@@ -317,6 +319,8 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
     ``others_unfinished``: other jobs that were cancelled for urgent ones, or never ended.  ``lost_node_h``: node-hours
     of work that was ended, and is done again or never; with images also those spent on them.  ``stopped_gb_h`` and
     ``stopped_gres_h``: memory, and GRES such as GPUs, times the hours for which stopped jobs kept them.
+    ``lacked_jobs``: urgent jobs that could have stopped others, and waited for memory or GRES; ``lacked_s``: how long
+    each did.
 
     Raises:
         ConfigError: they are no experiment.
@@ -324,16 +328,23 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
     """
     jobs = busiest_day(jobs) if day == PREVIEW else jobs
     stopped_gb_h = stopped_gres_h = 0.0
+    lacked_ns = dict[str, int]()
     if keys:
         rows = _run(cluster, jobs, keys)
     else:
-        executions = jobs_player(cluster, jobs, costs).finish()
+        player = jobs_player(cluster, jobs, costs)
+        lacked_ns = _lacked_ns(player, {job.name for job in jobs if is_urgent(job, cluster)})
+        executions = player.executions
         for job in jobs:
             spans = (span for each in executions[job.name] for span in each.stopped)
             node_h = job.nodes * sum(until_ns - since_ns for since_ns, until_ns in spans) / HOUR_NS
             stopped_gb_h += node_h * job.memory_mb / 1024
             stopped_gres_h += node_h * sum(many for name, many in job.gres.items() if ":" not in name)
-        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
+        stops = (sum(bool(each.stopped) for each in executions[job.name]) for job in jobs)  # without turns
+        rows = [
+            {**job_row(job.since_ns, executions[job.name]), "suspensions": stopped}
+            for job, stopped in zip(jobs, stops, strict=True)
+        ]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):
@@ -348,8 +359,25 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
         "lost_node_h": lost_s / 3600,
         "stopped_gb_h": stopped_gb_h,
         "stopped_gres_h": stopped_gres_h,
+        "lacked_jobs": len(lacked_ns),
+        "lacked_s": fmean(lacked_ns.values()) / SECOND_NS if lacked_ns else 0.0,
+        "urgent_jobs": len(urgent),
         "lost_share": lost_s * 1e9 / sum(job.length_ns * job.nodes for job in jobs),
     }
+
+
+def _lacked_ns(player: Player, urgent: Collection[str]) -> dict[str, int]:
+    """Play to the end: how long each urgent job waited for memory or GRES alone, if it did, from pass to pass."""
+    found, since_ns = dict[str, int](), dict[str, int]()
+    for cycle in player.play():
+        for decision in cycle.decisions:
+            if isinstance(decision, Decision) and decision.job in urgent:
+                if decision.job in since_ns:
+                    waited_ns = player.now_ns - since_ns.pop(decision.job)
+                    found[decision.job] = found.get(decision.job, 0) + waited_ns
+                if decision.why.startswith(FOR_WHAT_IS_KEPT):
+                    since_ns[decision.job] = player.now_ns
+    return found
 
 
 def _run(cluster: slurm.Cluster, jobs: Sequence[Job], keys: Sequence[str]) -> list[dict[str, Any]]:
@@ -375,9 +403,13 @@ def _slurm_words(has_held: bool, found: Sequence[CandidateResult]) -> Iterator[s
     if not has_held:
         yield "Jobs that are suspended keep their memory and GPUs: these files say of no job how much."
     elif suspended is not None:
+        waited = (
+            f"{suspended.text('lacked_jobs')} of {suspended.text('urgent_jobs')} urgent jobs waited for memory or GRES"
+        )
+        for_how_long = f", each {suspended.text('lacked_s')} s on average" if suspended.number("lacked_jobs") else ""
         yield (
             f"Jobs that are suspended keep {suspended.text('stopped_gb_h')} GB-hours of memory and"
-            f" {suspended.text('stopped_gres_h')} hours of GPUs or other GRES; urgent jobs that need these wait."
+            f" {suspended.text('stopped_gres_h')} hours of GPUs or other GRES; {waited}{for_how_long}."
         )
     for mode, each in sorted(by_mode.items(), key=lambda item: item[1].number("lost_node_h")):
         if each is not wait:

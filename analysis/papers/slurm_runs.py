@@ -32,10 +32,12 @@ passes of every 30 and 60 s fall where the ``requeue-defaults`` runs show them."
 MAIN_AFTER_WITH_SLURMDBD_S = 0.39
 """How long after the controller's start its main loop began with slurmdbd: the median of nine runs, by their lines."""
 MAIN_LATE_S, MAIN_LATE_WITH_SLURMDBD_S = 0.001, 0.003
-"""How much longer than a second a turn of the main loop took: as lines of seeds 1 and 2 show it, and the median of nine
-runs with slurmdbd; in others it was up to 0.009 s."""
+"""How much longer than a second a turn of the main loop took, where its lines do not show it: as in runs of seeds 1 and
+2, and the median of nine runs with slurmdbd; in others it was up to 0.009 s."""
 BACKFILL_LATE_S = 0.0007
 """How much longer than a second it was from one run of backfill to the next: the median of 43 runs."""
+_LEAST_TURNS = 3
+"""Of so many turns a regression says something."""
 _AT_ONCE_S = 0.25
 """So long after a preemption the main scheduler runs because a victim has left, and not by its clock."""
 _BACKFILL_S = 0.1
@@ -159,20 +161,22 @@ def _started_s(run: Mapping[str, Any]) -> float:
 def _main_loop(run: Mapping[str, Any]) -> tuple[float, float]:
     """How long after the controller's start its main loop began, and how much longer than a second its turns were.
 
-    With slurmdbd that is a clock of each run, as the controller's start is: of what its lines say only the fractions of
-    seconds are read, by a regression.
+    That is a clock of each run, as the controller's start is: where its lines show three turns or more, their fractions
+    of seconds, and nothing else of them, are read by a regression; without slurmdbd its begin is known.
     """
-    if "accounting_storage/slurmdbd" not in run["slurm_conf"]:
-        return MAIN_AFTER_NS / SECOND_NS, MAIN_LATE_S
-    turns = _turns_s(run)
-    if len(turns) < 2:
-        return MAIN_AFTER_WITH_SLURMDBD_S, MAIN_LATE_WITH_SLURMDBD_S
+    has_slurmdbd = "accounting_storage/slurmdbd" in run["slurm_conf"]
+    after_s = MAIN_AFTER_WITH_SLURMDBD_S if has_slurmdbd else MAIN_AFTER_NS / SECOND_NS
+    turns = _turns_s(run, after_s) if "t0" in run else {}
+    if len(turns) < _LEAST_TURNS:
+        return after_s, MAIN_LATE_WITH_SLURMDBD_S if has_slurmdbd else MAIN_LATE_S
+    turns |= {} if has_slurmdbd else {0: after_s}
     late_s, after_s = linear_regression([*turns], [*turns.values()])
     return after_s, late_s
 
 
-def _turns_s(run: Mapping[str, Any]) -> dict[int, float]:
-    """By how many seconds the main loop came late at a turn, as lines of the controller show it."""
+def _turns_s(run: Mapping[str, Any], after_s: float) -> dict[int, float]:
+    """By how many seconds the main loop came late at a turn, as lines of the controller show it; at first by some
+    ``after_s``."""
     preempted = sorted(_line_s(run, line) for line in run["controller_says"] if "] preempted JobId=" in line)
     started = (at_s for job in run["jobs"] for at_s, _, by in job["allocated"] if by == "sched")
     found: dict[int, float] = {}
@@ -181,7 +185,7 @@ def _turns_s(run: Mapping[str, Any]) -> dict[int, float]:
         is_at_once = any(0 < at_s - other_s < _AT_ONCE_S for other_s in preempted)
         if is_at_once or (at_s in preempted and late_s < _BACKFILL_S):
             continue
-        so_far_s = max(found.values(), default=MAIN_AFTER_WITH_SLURMDBD_S)
+        so_far_s = max(found.values(), default=after_s)
         found.setdefault(int(turn), late_s + round(so_far_s - late_s))
     return found
 

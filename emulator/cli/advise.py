@@ -439,17 +439,20 @@ def _advise_site(file: Path, system: str, out: Path, as_json: bool, strict: bool
         question = slurm_question(file, read_saved(file, Slurm))
     head_answer(question.basis, strict, error=as_json)
     progress, total = results_console(stderr=as_json), question.plays
+    shown = 0, 0
     with WorkDisplay(progress) as display:
         display.update(WorkStatus("starting workers", 0.0, None))
         for played in question.played():
             done = len(played) / total
             counts = f"{len(played)} of {counted(total, 'play')}"
             display.update(WorkStatus("playing", done, pace.left_real_s(done), counts))
-            if done < 1 and (pace.is_due or pace.is_over) and question.results(played)[0]:
-                if pace.is_over:
-                    break
+            found, days = question.results(played)
+            if done < 1 and found and pace.is_over:
+                break
+            if done < 1 and found and pace.is_due and shown != (len(found), days):
+                shown = len(found), days
                 progress.print(Text(pace.shown()))
-                _show_site(question, *question.results(played), progress)
+                _show_site(question, found, days, progress)
     found, days = question.results(played)
     ways = [msgspec.to_builtins(each.to_json()) for each in found]
     said = [*question.text(found, days)]

@@ -11,7 +11,7 @@ import typer
 
 from emulator.cli.options import Out, Strict, claimed
 from emulator.display.basis import head_answer
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say
 from emulator.display.work_display import WorkDisplay, WorkStatus
 from emulator.vocabulary import counted
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from emulator.loops.draw import Plan
     from emulator.loops.fixes import Fixes
     from emulator.loops.search import Search
+    from emulator.sites.kueue import Kueue
 
 _LOOK_REAL_S = 0.25
 _FIXES_PART = 0.5
@@ -68,6 +69,8 @@ def loops(
         kueue = read_saved(paths[0], Kueue) if is_imported else read_kueue(paths, on_bytes)[0]
     console = results_console()
     head_answer(kueue.basis, strict)
+    for line in _assumed(kueue):
+        say(line)
     priorities = sorted(set(kueue.priorities.values()))
     directory = claimed(context, f"loops-{paths[0].stem}", out)
     with WorkDisplay(console) as display:
@@ -85,6 +88,17 @@ def loops(
         tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s), like)
     _tell(console, directory, _changes(tried, len(kueue.cluster.queues) - len(found.cluster.queues)))
     raise RunError(f"this configuration preempts in a circle; written to {directory}")
+
+
+def _assumed(kueue: Kueue) -> Iterator[str]:
+    """What of a cluster the search does not play."""
+    if kueue.cluster.checks:
+        names = ", ".join(each.name for each in kueue.cluster.checks)
+        yield f"in this search admission checks pass at once: {names}"
+    if kueue.cluster.pods_ready is not None:
+        yield "in this search pods are ready at once: nobody waits for them, or is evicted for it"
+    if kueue.nodes:
+        yield "in this search nodes have no part: a workload starts when it has its quota"
 
 
 class _Timer:

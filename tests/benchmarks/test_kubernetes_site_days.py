@@ -28,7 +28,7 @@ from emulator.sites.kubernetes import (
 )
 from emulator.sites.labels import Selector
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 _DAY_NS = 24 * 3600 * 10**9
 _CPU, _MEMORY = 16_000, 64 << 30

@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -27,7 +28,6 @@ from emulator.loops.fixes import fixes
 from emulator.loops.play import Loop, RunningSetDetector
 from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, victims
-from emulator.policies.kueue.eligibility import held_by
 from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
 from emulator.policies.kueue.scheduler import Eviction, workloads_player
 from emulator.policies.schedulers.play import End, Execution
@@ -254,6 +254,27 @@ def state_of(case: Mapping[str, Any]) -> State:
 
 
 # ---- cases ----
+
+
+class HeldBy(StrEnum):
+    """Why no flavors are looked for."""
+
+    LOCAL_QUEUE = "LocalQueueStopped"
+    CLUSTER_QUEUE = "ClusterQueueStopped"
+    NAMESPACE = "NamespaceMismatch"
+
+
+def held_by(cluster: Cluster, workload: Workload) -> HeldBy | None:
+    """What holds a workload back; the first that does."""
+    if any(
+        (each.namespace, each.name) == workload.local and each.stop is not StopPolicy.NONE
+        for each in cluster.local_queues
+    ):
+        return HeldBy.LOCAL_QUEUE
+    queue = next(each for each in cluster.queues if each.name == workload.queue)
+    if queue.stop is not StopPolicy.NONE:
+        return HeldBy.CLUSTER_QUEUE
+    return None if queue.selects(workload.namespace, cluster.namespaces) else HeldBy.NAMESPACE
 
 
 def differs_in_case(case: Mapping[str, Any]) -> str | None:

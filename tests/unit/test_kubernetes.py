@@ -49,6 +49,7 @@ RECORDS = ROOT / "tests/data/kubernetes"
         ("cases", "own-tests.jsonl.gz", 29),
         ("days", "days.jsonl.gz", 3),
         ("days", "site-day.json", 1),
+        ("rules", "site-day.json", 1),
         ("gangs", "gangs.jsonl.gz", 40),
     ],
 )

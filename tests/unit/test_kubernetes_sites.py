@@ -76,6 +76,12 @@ UDP = {"containers": [{"ports": [{"hostPort": 80, "protocol": "UDP"}]}]}
 HERE = {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}]}
 THERE = {"containers": [{"ports": [{"hostPort": 80, "hostIP": "10.0.0.2"}]}]}
 OF_HOST = {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80}]}]}
+BESIDE = {"initContainers": [{"restartPolicy": "Always", "ports": [{"hostPort": 80}]}]}
+BEFORE = {"initContainers": [{"ports": [{"hostPort": 80}]}]}
+HAS_APP = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+IN_ALL_ZONES = {**BY_ZONE, "nodeAffinityPolicy": "Ignore"}
+NAMED_B1 = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b1"]}]}]}
+TAINTED = {**node("c1"), "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
 ON_TWO = {"weight": 5, "preference": {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a2"]}]}}
 
 
@@ -136,12 +142,100 @@ ON_TWO = {"weight": 5, "preference": {"matchExpressions": [{"key": HOSTNAME, "op
         ([pod("x", "a1", **HERE)], {**THERE, **ON_A1}, "goes to a1"),
         ([pod("x", "a1", **HERE)], {**PORT, **ON_A1}, "preempts on a1"),
         ([pod("x", "a1", **OF_HOST)], {**PORT, **ON_A1}, "preempts on a1"),
+        ([pod("x", "a1", **BESIDE)], {**PORT, **ON_A1}, "preempts on a1"),
+        ([pod("x", "a1", **BEFORE)], {**PORT, **ON_A1}, "goes to a1"),
+        # Values of the pod's own labels, nodes by their names, and taints of the nodes over which a pod is spread.
+        (
+            [pod("x", "a1", app="web")],
+            {**affinity("podAntiAffinity", about(WEB, matchLabelKeys=["app"])), **ON_A1},
+            "goes to a1",
+        ),
+        (
+            [pod("x", "a1", app="web")],
+            {"app": "web", **affinity("podAntiAffinity", about({}, mismatchLabelKeys=["app"])), **ON_A1},
+            "goes to a1",
+        ),
+        (
+            [pod("x", "a1", app="web")],
+            {"topologySpreadConstraints": [{**BY_ZONE, "labelSelector": HAS_APP, "matchLabelKeys": ["app"]}], **ON_A1},
+            "goes to a1",
+        ),
+        ([], {"affinity": {"nodeAffinity": {REQUIRED: NAMED_B1}}}, "goes to b1"),
+        (
+            [TAINTED, pod("x", "a1", app="web"), pod("y", "b1", app="web")],
+            {"app": "web", "topologySpreadConstraints": [IN_ALL_ZONES], **ON_A1},
+            "preempts on a1",
+        ),
+        (
+            [TAINTED, pod("x", "a1", app="web"), pod("y", "b1", app="web")],
+            {"app": "web", "topologySpreadConstraints": [{**IN_ALL_ZONES, "nodeTaintsPolicy": "Honor"}], **ON_A1},
+            "goes to a1",
+        ),
     ],
 )
 def test_where_a_pod_goes(there: list[dict[str, Any]], spec: Any, first_line: str, tmp_path: Path) -> None:
     asked = pod("new", priority=9, **spec)
     first, *_ = who(tmp_path, "new", node("a1"), node("a2"), node("b1"), *there, asked)
     assert first.startswith(f"d/new (priority 9) {first_line}")
+
+
+def test_pods_are_taken_as_they_are(tmp_path: Path) -> None:
+    """One that was preempted still holds its room; for the one that waits for it room is kept on its node."""
+    going = pod("going", "a1", 8)
+    going["metadata"]["deletionTimestamp"] = "2026-01-05T09:01:00Z"
+    going["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True"}]
+    waits = pod("waits", "", 8, 5)
+    waits["status"]["nominatedNodeName"] = "a1"
+    path = written(tmp_path / "c.yaml", node("a1"), node("b1", 4), going, waits, pod("new", "", 8, 5))
+    state = read_kubernetes([path]).cluster.state
+    (bound,) = state.bound
+    assert (bound.terminating, bound.preempted) == (True, True)
+    assert [(each.pod.name, each.nominated) for each in state.waiting] == [("d/waits", "a1"), ("d/new", None)]
+    assert "finds no node where preemption would help" in run_natjam("who", path, "new").stdout
+    assert (
+        "d/waits (priority 5) waits: those whom it preempted before are still going"
+        in run_natjam("who", path, "waits").stdout
+    )
+
+
+def test_a_budget_is_as_its_status_says(tmp_path: Path) -> None:
+    """40% of ten expected pods are four, of which three are there; one is counted already."""
+    budget = of("PodDisruptionBudget", "b", "policy/v1", selector=WEB, minAvailable="40%")
+    budget["status"] = {"disruptionsAllowed": 2, "expectedPods": 10, "disruptedPods": {"w0": "2026-01-05T09:01:00Z"}}
+    pods = [pod(f"w{number}", "a1", app="web") for number in range(3)]
+    cluster = read_kubernetes([written(tmp_path / "c.yaml", node("a1"), budget, *pods)]).cluster
+    assert [each.min_available for each in cluster.budgets] == [4]
+    (standing,) = cluster.state.budgets
+    assert (standing.allowed, standing.disrupted) == (2, ("d/w0",))
+    assert [standing.counts(each.pod) for each in cluster.state.bound] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "pods"),
+    [
+        ({"parallelism": 2}, {}, 2),
+        ({"parallelism": 2, "completions": 1}, {}, 1),
+        ({"parallelism": 2, "suspend": True}, {}, 0),
+        ({"parallelism": 2}, {"active": 1}, 0),
+        ({"parallelism": 2}, {"succeeded": 1}, 0),
+        ({"parallelism": 2}, {"failed": 1}, 0),
+    ],
+)
+def test_a_job_that_has_not_begun_makes_its_pods(
+    spec: dict[str, Any], status: dict[str, Any], pods: int, tmp_path: Path
+) -> None:
+    job = {**of("Job", "j", "batch/v1", template={"spec": {"containers": []}}, **spec), "status": status}
+    assert len(read_kubernetes([written(tmp_path / "c.yaml", node("a1"), job)]).cluster.state.waiting) == pods
+
+
+def test_pods_that_name_no_class_have_the_usual_one(tmp_path: Path) -> None:
+    usual = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
+    usual |= {"value": 7, "globalDefault": True, "preemptionPolicy": "Never"}
+    asked = pod("new")
+    del asked["spec"]["priority"]
+    found = read_kubernetes([written(tmp_path / "c.yaml", node("a1"), usual, asked)])
+    (waiting,) = found.cluster.state.waiting
+    assert (waiting.pod.priority, waiting.pod.policy.value) == (7, "Never")
 
 
 def test_preemption_sees_what_a_victims_leaving_satisfies(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.policies.kueue.binding import Binder, Bound, Unplaced
 from emulator.policies.kueue.phases import EvictedBy
@@ -19,6 +20,8 @@ from emulator.sites.kueue import (
     FlavorQuotas,
     PodSet,
     PodsReady,
+    Policy,
+    Preemption,
     Quota,
     ResourceGroup,
     Workload,
@@ -112,6 +115,17 @@ def test_whose_pods_find_no_node_in_time_goes_and_others_get_its_quota() -> None
     assert player.executions["large"] == []
     assert [one.start_ns // SECOND_NS for one in player.executions["small"]] == [61]
     assert reasons[0] is EvictedBy.PODS_READY
+
+
+def test_a_workload_that_waits_for_nodes_is_preempted_like_others() -> None:
+    """``urgent`` needs the quota of ``wide``, whose second pod has no node; then ``wide`` starts after it."""
+    group = ResourceGroup(("cpu",), (FlavorQuotas("f", {"cpu": Quota(8000)}),))
+    queue = ClusterQueue("q", groups=(group,), preemption=Preemption(Policy.LOWER_PRIORITY))
+    wide, urgent = arrival("wide", 0, 10, 2, 3), arrival("urgent", 5, 20, 1, 4)
+    urgent = replace(urgent, workload=replace(urgent.workload, priority=1))
+    player = workloads_player(Cluster((queue,)), [wide, urgent, arrival("a", 0, 60, 1, 2)], nodes=nodes(4, 4))
+    found = {name: [one.start_ns // SECOND_NS for one in each] for name, each in player.finish().items()}
+    assert found == {"wide": [60], "urgent": [5], "a": [0]}
 
 
 def test_a_day_on_nodes_that_are_large_enough_is_the_day_of_quotas() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -718,7 +719,29 @@ def test_what_stopped_jobs_keep_is_counted_for_suspend() -> None:
     assert measures is not None
     assert measures["stopped_gb_h"] == measures["stopped_gres_h"] == pytest.approx(2 / 60)
     found, _ = question.results(played(question))
-    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 hours of GPUs" in "\n".join(question.words(found))
+    said = "\n".join(question.words(found))
+    assert "Jobs that are suspended keep 0 GB-hours of memory and 0 hours of GPUs" in said
+    assert "; 0 of 1 urgent jobs waited for memory or GRES." in said
+
+
+def test_it_says_how_many_urgent_jobs_waited_for_memory_or_gpus_that_others_keep() -> None:
+    nodes = {"n": Node(8, 8000, {"gpu": 4})}
+    cluster = Cluster(nodes, (Partition("low", ("n",)), Partition("high", ("n",), 10)), Settings())
+    low = Job("low", "low", 1, 8, 600 * SECOND_NS, gres={"gpu": 3})
+    gpus, cpus = (
+        Job(name, "high", 1, 4, 60 * SECOND_NS, MINUTE_NS, gres=gres) for name, gres in (("a", {"gpu": 2}), ("b", {}))
+    )
+    site = Slurm(cluster, (low, gpus, cpus))
+    question = slurm_question(Path("site.yaml"), site)
+    suspend = next(play for candidate, play in question.candidates if candidate.mechanism == "SUSPEND")
+    measures = suspend(0)
+    assert measures is not None
+    assert (measures["lacked_jobs"], measures["urgent_jobs"], measures["preempted"]) == (1, 2, 1)
+    assert measures["lacked_s"] == pytest.approx(600, abs=60)
+    found, _ = question.results(played(question))
+    assert re.search(
+        r"1 of 2 urgent jobs waited for memory or GRES, each [56]\d\d s on average", "\n".join(question.words(found))
+    )
 
 
 def test_jobs_that_share_no_node_have_it_whole(tmp_path: Path) -> None:

@@ -1,15 +1,14 @@
 """Objects in JSON as nodes of YAML, made as far as they are looked at: most of what kubectl prints nobody asks for.
 
-Python reads JSON several times as fast as libyaml makes nodes of it.  Only where a node stands is asked of libyaml, for
-the one object that it is in.
+Python reads JSON several times as fast as libyaml makes nodes of it.  Where a node stands is found when it is asked, by
+reading what is before it in its object once more.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -62,7 +61,7 @@ def _values(raw: bytes) -> list[Text]:
 
 
 def _items(text: Text) -> Iterator[Text]:
-    """Each item of a list with a text of its own, so that libyaml makes nodes of few of them."""
+    """Each item of a list with a text of its own, in which its parts are found soon."""
     try:
         fields = msgspec.json.decode(text.raw, type=dict[str, msgspec.Raw])
         version, kind = (msgspec.json.decode(fields[name], type=str) for name in ("apiVersion", "kind"))
@@ -95,70 +94,80 @@ _WORDS = {True: "true", False: "false", None: "null"}
 _DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_int=_Plain, parse_float=_Plain, parse_constant=_Plain)
 
 
-def json_node(raw: bytes, compose: Callable[[], yaml.Node]) -> JsonObject | None:
-    """The node of an object in JSON; None: it is none.
-
-    Args:
-        raw: its text.
-        compose: makes nodes of this text with libyaml, which know where they stand.
-    """
+def json_node(raw: bytes) -> JsonObject | None:
+    """The node of an object in JSON, of its text; None: it is none."""
     if not raw.startswith(b"{"):
         return None
     try:
-        return _Whole(_DECODER.decode(raw.decode()), compose)
+        text = raw.decode()
+        return _Whole(_DECODER.decode(text), text)
     except (ValueError, RecursionError):
         return None
+
+
+class _Mark(NamedTuple):
+    """Where a node begins."""
+
+    line: int
 
 
 class _Part(yaml.Node):
     """A value, and its number among those that it is inside of."""
 
     tag = ""
+    _before = _SPACE
+    """What stands before a value in it."""
 
     def __init__(self, given: Any, inside: _Part | None = None, number: int = 0) -> None:
         self.value, self._inside, self._number = given, inside, number
 
     @property
-    def start_mark(self) -> yaml.Mark:  # type: ignore[override]
+    def start_mark(self) -> _Mark:  # type: ignore[override]
         """Where it begins, in its object's text."""
-        return self.composed.start_mark
+        text, at = self._begin()
+        return _Mark(text.count("\n", 0, at))
 
-    @functools.cached_property
-    def composed(self) -> yaml.Node:
-        """The same as libyaml makes it."""
+    def _begin(self) -> tuple[str, int]:
+        """The text of its object, and the place there."""
         assert self._inside is not None
-        found = self._inside.composed.value[self._number]
-        return found[1] if isinstance(found, tuple) else found
+        return self._inside._begin_of(self._number)
+
+    def _begin_of(self, number: int) -> tuple[str, int]:
+        """The same of a value in it, found by reading those before once more."""
+        text, at = self._begin()
+        at += 1
+        for _ in range(number):
+            at = _end(_COMMA, text, _DECODER.raw_decode(text, _end(self._before, text, at))[1])
+        return text, _end(self._before, text, at)
 
 
 class JsonObject(_Part, yaml.MappingNode):
     """An object, whose value has names and values, not nodes."""
+
+    _before = re.compile(r'\s*"(?:[^"\\]|\\.)*"\s*:\s*')
 
     @property
     def fields(self) -> dict[str, yaml.Node]:
         """Its fields by name; of those that are there twice the last."""
         return {key: _node(value, self, number) for number, (key, value) in enumerate(self.value)}
 
-
-class _Start(NamedTuple):
-    """Where a text begins."""
-
-    line: int = 0
+    @property
+    def last_of_two(self) -> tuple[str, yaml.Node]:
+        """The second of two fields of one name, with the name."""
+        names = [name for name, _ in self.value]
+        number = next(number for number, name in enumerate(names) if name in names[:number])
+        return names[number], _node(self.value[number][1], self, number)
 
 
 class _Whole(JsonObject):
     """An object that has a text of its own."""
 
-    start_mark = _Start()
-
-    def __init__(self, given: _Pairs, compose: Callable[[], yaml.Node]) -> None:
+    def __init__(self, given: _Pairs, text: str) -> None:
         super().__init__(given)
-        self._compose = compose
+        self._text = text
 
-    @functools.cached_property
-    def composed(self) -> yaml.Node:
-        """The same as libyaml makes it."""
-        return self._compose()
+    def _begin(self) -> tuple[str, int]:
+        return self._text, 0
 
 
 class _Sequence(_Part, yaml.SequenceNode):
@@ -175,3 +184,13 @@ class _Scalar(_Part, yaml.ScalarNode):
 def _node(given: Any, inside: _Part, number: int) -> yaml.Node:
     kind = JsonObject if type(given) is _Pairs else _Sequence if type(given) is list else _Scalar
     return kind(given, inside, number)
+
+
+_COMMA = re.compile(r"\s*,?")
+
+
+def _end(of: re.Pattern[str], text: str, at: int) -> int:
+    """Where what is found at a place ends."""
+    found = of.match(text, at)
+    assert found is not None, "the text was read before"
+    return found.end()

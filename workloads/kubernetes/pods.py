@@ -69,15 +69,13 @@ def _class_of(
     found: Found[Any], spec: api.PodSpec | api.PodGroup, classes: Mapping[str, PriorityClass]
 ) -> PriorityClass:
     """The PriorityClass of a pod or a group, else the usual one."""
-    named, chosen = spec.priorityClassName, PriorityClass("", 0)
-    known = classes.get(named, _BUILT_IN.get(named))
+    named, without = spec.priorityClassName, PriorityClass("", 0)
     if not named:
-        chosen = next((each for each in classes.values() if each.is_default), chosen)
-    elif known is None and spec.priority is None:
+        return next((each for each in classes.values() if each.is_default), without)
+    known = classes.get(named, _BUILT_IN.get(named))
+    if known is None and spec.priority is None:
         raise found.problem("spec.priorityClassName", f"there is no PriorityClass '{printable(named)}' in the files")
-    else:
-        chosen = known or chosen
-    return chosen
+    return known or without
 
 
 def _admitted(spec: api.PodSpec | api.PodGroup, chosen: PriorityClass) -> int:
@@ -123,14 +121,14 @@ def context_of(objects: Objects, base: Context | None = None) -> Context:
         if each.value.selector:
             services.setdefault(each.value.in_namespace, []).append(Selector(each.value.selector))
     owners = {
-        (each.value.kind, f"{each.value.in_namespace}/{each.value.name}"): _selector_of_owner(each)
+        f"{each.value.kind} {each.value.in_namespace}/{each.value.name}": _selector_of_owner(each)
         for kind in (api.REPLICA_SET, api.STATEFUL_SET, api.DEPLOYMENT)
         for each in objects.of(kind)
     }
     return Context(
         {**base.namespaces, **{each.value.name: each.value.labels for each in objects.of(api.NAMESPACE)}},
         {name: tuple(selectors) for name, selectors in services.items()},
-        {**base.owners, **{" ".join(key): selector for key, selector in owners.items()}},
+        {**base.owners, **owners},
         {**base.volumes, **dict(_nodes_of_claims(objects))},
     )
 

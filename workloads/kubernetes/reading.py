@@ -263,7 +263,7 @@ class _Loader(yaml.CSafeLoader):
 def _documents(path: Path, raw: bytes, on_bytes: OnBytes) -> Iterator[tuple[Text, yaml.Node]]:
     """The documents of a file, each with the text that it is in."""
     for text in texts_of(raw):
-        node = json_node(text.raw, lambda text=text: next(_composed(path, text, ignore)))
+        node = json_node(text.raw)
         if node is not None:
             on_bytes(len(text.raw))
         yield from ((text, each) for each in ([node] if node is not None else _composed(path, text, on_bytes)))
@@ -440,19 +440,21 @@ class _Reader:
         """Its fields by name.  Raises ConfigError: one is there twice, which Kubernetes refuses."""
         if isinstance(node, JsonObject):
             fields = node.fields
-            if len(fields) == len(node.value):
-                return fields
-            node = node.composed  # type: ignore[assignment]
+            if len(fields) < len(node.value):
+                raise self._twice(*node.last_of_two)
+            return fields
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE_TAG:
                 if key.value in seen:
-                    of = f" {self._read}:" if self._read else ""
-                    name = printable(key.value)[:_LONGEST_NAME]
-                    raise ConfigError(f"{self._where(key)}:{of} {name}: is there twice in one object")
+                    raise self._twice(key.value, key)
                 seen.add(key.value)
         _merge(node)
         return {name: value for name, (_, value) in _pairs(node).items()}
+
+    def _twice(self, name: str, node: yaml.Node) -> ConfigError:
+        of = f" {self._read}:" if self._read else ""
+        return ConfigError(f"{self._where(node)}:{of} {printable(name)[:_LONGEST_NAME]}: is there twice in one object")
 
     def _pick(self, node: yaml.Node, of: inspect.Type, at: _Place) -> Any:
         """The node as plain values, with the fields that the type names only."""

@@ -1,4 +1,4 @@
-"""Who may be admitted at all: held workloads, and the flavors whose nodes a podset's pods exclude.
+"""Which flavors a podset may have at all: those whose nodes its pods do not exclude.
 
 https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/ and https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/.
 Kueue 0.19.2 looks, for a flavor, at the labels that this flavor itself has.  What a podset wants of another label is
@@ -7,31 +7,8 @@ ignored there, even if other flavors of its queue have the label; earlier versio
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from emulator.sites.kubernetes import Effect, Taint
-from emulator.sites.kueue import Cluster, Flavor, PodSet, StopPolicy, Workload
-
-
-class HeldBy(StrEnum):
-    """Why no flavors are looked for."""
-
-    LOCAL_QUEUE = "LocalQueueStopped"
-    CLUSTER_QUEUE = "ClusterQueueStopped"
-    NAMESPACE = "NamespaceMismatch"
-
-
-def held_by(cluster: Cluster, workload: Workload) -> HeldBy | None:
-    """What holds a workload back; the first that does."""
-    if any(
-        (each.namespace, each.name) == workload.local and each.stop is not StopPolicy.NONE
-        for each in cluster.local_queues
-    ):
-        return HeldBy.LOCAL_QUEUE
-    queue = next(each for each in cluster.queues if each.name == workload.queue)
-    if queue.stop is not StopPolicy.NONE:
-        return HeldBy.CLUSTER_QUEUE
-    return None if queue.selects(workload.namespace, cluster.namespaces) else HeldBy.NAMESPACE
+from emulator.sites.kueue import Flavor, PodSet
 
 
 def why_excluded(flavor: Flavor, podset: PodSet) -> str:

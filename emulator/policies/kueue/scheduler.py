@@ -378,7 +378,7 @@ class KueueScheduler(Scheduler):
                 victim: each.workload.name
                 for each in decisions
                 for victim in each.evicted
-                if self._jobs[victim].life.phase is Phase.ADMITTED
+                if self._jobs[victim].life.phase is Phase.ADMITTED and self._jobs[victim].stay is not None
             }
             starts = dict[str, Sequence[str]]()
             self._decided.append(Cycle(decisions, starts, victims))

@@ -143,7 +143,7 @@ class KnownCluster:
 
     def _waits(self, job: _Job, event: JobRequests) -> JobPlacement | None:
         job.waits = event if event.new or event.suspended else None
-        if job.stay is not None and job.stay.renews and not job.stay.leaves:
+        if job.waits is not None and job.stay is not None and job.stay.renews and not job.stay.leaves:
             self._open.setdefault(job.stay)
         return job.stay
 

@@ -15,7 +15,7 @@ from functools import partial
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.snapshot import ALREADY_NS, KEPT_FROM, Snapshot, Waiting
-from emulator.sites.slurm import MEMORY
+from emulator.sites.slurm import MEMORY, fits
 from emulator.vocabulary import SECOND_NS, Frozen
 
 
@@ -96,17 +96,31 @@ def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decisio
 def too_few(snapshot: Snapshot, job: Waiting, nodes: int) -> str:
     """Why a job has no room on these nodes: as ``squeue`` names it, and in words."""
     now, allowed = snapshot.free_times(job.amounts).now, snapshot.nodes_for(job)
-    counts = (now & nodes).bit_count(), nodes.bit_count(), (now & allowed).bit_count()
+    counts = (now & nodes).bit_count(), nodes.bit_count(), (now & allowed).bit_count(), _has_cpus(snapshot, job, nodes)
     if job.last_reason[0] != counts:
         job.last_reason = counts, _too_few(snapshot, job, *counts, allowed.bit_count())
     return job.last_reason[1]
 
 
-def _too_few(snapshot: Snapshot, job: Waiting, fit: int, count: int, would_fit: int, allowed: int) -> str:
+FOR_WHAT_IS_KEPT = "Resources (memory or GRES)"
+"""The reason of a job that could be put over others, if there were memory and GRES for it beside theirs."""
+
+
+def _has_cpus(snapshot: Snapshot, job: Waiting, nodes: int) -> bool:
+    """Whether enough nodes have the CPUs for a job that may be put over others, whatever memory and GRES they have."""
+    if not job.stops or not any(job.amounts[KEPT_FROM:]):
+        return False
+    free = (snapshot.free_at(node, ALREADY_NS, job.stops)[:KEPT_FROM] for node in snapshot.names(nodes))
+    return sum(fits(each, job.amounts[:KEPT_FROM]) for each in free) >= job.job.nodes
+
+
+def _too_few(
+    snapshot: Snapshot, job: Waiting, fit: int, count: int, would_fit: int, has_cpus: bool, allowed: int
+) -> str:
     kept = list(zip(snapshot.resources, job.amounts, strict=True))[KEPT_FROM:]
     called = ((amount, "MB of memory" if name == MEMORY else name) for name, amount in kept if amount)
     more = "".join(f", {amount} {name}" for amount, name in called)
-    reason = "Priority" if would_fit >= job.job.nodes else "Resources"
+    reason = "Priority" if would_fit >= job.job.nodes else FOR_WHAT_IS_KEPT if has_cpus else "Resources"
     what = f"{reason}: {fit} of {count} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
     left_out = allowed - count
     return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")
