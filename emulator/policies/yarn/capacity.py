@@ -147,7 +147,7 @@ class Queue:
     children: list[Queue] = field(default_factory=list)
     applications: list[RunningApplication] = field(default_factory=list)
     current: Resources = ()
-    """What it might hold when a node reported last; none: no node has."""
+    """What it might hold when one of its applications was looked at last."""
     share: Fraction = Fraction(1)
     """The share of the cluster that it is guaranteed."""
     guaranteed: Resources = ()
@@ -256,6 +256,8 @@ class CapacityScheduler:
         self._resuming = Counter[str]()
         """How many of them can go on one node only, where they hold something."""
         self._submitted = self._numbered = 0
+        self._left: list[Queue] = []
+        """The queues that applications have left since a node reported: others may start after the next report."""
         self.none: Resources = (0,) * len(smallest)
         for queue in root.all:
             queue.used = queue.reserved = self.none
@@ -282,6 +284,7 @@ class CapacityScheduler:
         self._largest = most(sizes) if sizes else self.none
         self.root.resize(whole, Fraction(1), Fraction(1))
         for queue in self.root.leaves:
+            queue.current = queue.maximum
             self._admit(queue)
 
     def submit(self, name: str, queue: Queue, priority: int, user: str = "") -> RunningApplication:
@@ -329,7 +332,7 @@ class CapacityScheduler:
     def end(self, application: RunningApplication) -> None:
         """An application is gone."""
         application.queue.applications.remove(application)
-        self._admit(application.queue)
+        self._left.append(application.queue)
 
     def unreserve(self, request: Request, node: str) -> Step:
         """What is reserved on the node is given up."""
@@ -346,7 +349,14 @@ class CapacityScheduler:
     def heartbeat(self, name: str, most_given: int | None = None) -> list[Step]:
         """What is done on a node that reports, after all that has ended there; ``most_given``: how many containers may
         be given out, if not any number."""
-        node, steps, given = self.nodes[name], list[Step](), 0
+        steps = self._serve(self.nodes[name], most_given)
+        for queue in self._left:
+            self._admit(queue)
+        self._left.clear()
+        return steps
+
+    def _serve(self, node: Node, most_given: int | None) -> list[Step]:
+        steps, given = list[Step](), 0
         if node.reserved is not None:
             return self._look_at_reserved(node, node.reserved, most_given != 0)
         limit = self._per_heartbeat if most_given is None else min(self._per_heartbeat, most_given)
@@ -374,7 +384,6 @@ class CapacityScheduler:
     def _assign(self, queue: Queue, node: Node, limit: Resources) -> _Turn:
         """The first thing that can be done for the queue; ``limit``: how much it may hold."""
         none = self.amounts.none
-        queue.current = limit
         if not self._is_below(queue, limit, queue.reserved):
             return _Turn([], none)
         if not queue.children:
@@ -403,9 +412,10 @@ class CapacityScheduler:
         headroom = minus(limit, queue.used)
         held, limits = ({}, {}) if queue.limits.limits_nobody else self._users(queue)
         over: Resources | None = amounts.none
-        for application in queue.in_order():
+        for application in queue.in_order() if any(each.requests for each in queue.applications) else ():
             if not self._is_below(queue, limit, application.reserved):
                 break
+            queue.current = limit
             request = next((each for each in application.requests if each.may_go(node.name)), None)
             if request is None:
                 continue
@@ -554,7 +564,7 @@ class CapacityScheduler:
                 application.is_waiting = False
             return
         share = exact(limits.maximum_am_resource_percent)
-        usable = queue.current if queue.current and fits(queue.guaranteed, queue.current) else queue.guaranteed
+        usable = queue.current if fits(queue.guaranteed, queue.current) else queue.guaranteed
         limit = masters_limit(share, usable, self._smallest)
         by_user: dict[str, Resources] = {}
         for application in queue.applications:
