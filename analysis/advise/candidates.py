@@ -4,8 +4,8 @@ Mechanisms are those of ``natjam policies``, and the experiment's own if it is a
 chooses among all that preempt.  Policies are the experiment's own.  If queues take containers from each other (natjam,
 section 2), there are also: the job with the most containers, or one drawn in proportion; the task with the least or the
 most time left.  ``also`` adds policies of the user's.  With YARN's CapacityScheduler, what YARN can be told itself is
-first: its preemption off, as configured, and with quicker settings.  Each is a property
-``yarn.resourcemanager.monitor.capacity.preemption.*`` of ``yarn-site.xml`` (Hadoop 3.4).
+first: its preemption off, as configured, with each setting at its quickest and all of them, within queues, and with one
+queue spared.  Each is a property of ``yarn-site.xml`` or ``capacity-scheduler.xml`` (Hadoop 3.4).
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class Question:
 
     @property
     def first(self) -> frozenset[str]:
-        """The candidates of a first answer, by name: the mechanisms under the first policies."""
+        """The candidates of a first answer, by name: what YARN can be told itself, or the mechanisms under the first
+        policies."""
+        if settable := [one.name for one in self.candidates if one.properties is not None]:
+            return frozenset(settable)
         policies = {NO_POLICIES, next(one.policies for one in self.candidates if one.policies != NO_POLICIES)}
         return frozenset(one.name for one in self.candidates if one.policies in policies)
 
@@ -191,7 +194,7 @@ def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str])
     known = allocation.known
     own = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
     if allocation.name == "yarn-capacity":
-        yield from _yarn_policies(scheduler, assumed)
+        yield from _yarn_policies(scheduler, queues, assumed)
         if len(queues) > 1:
             yield Policies("two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt"))
         return
@@ -248,11 +251,22 @@ _QUICKER: dict[str, tuple[float, str, str]] = {
     "max_ignored_over_capacity": (0, "max_ignored_over_capacity", "0.0"),
 }
 """By our key: the value at its quickest, the property, and that value as YARN has it (milliseconds)."""
-_TRIED_ALONE = ("total_preemption_per_round", "natural_termination_factor", "max_wait_before_kill_s")
+_TRIED_ALONE = (
+    "total_preemption_per_round",
+    "natural_termination_factor",
+    "max_wait_before_kill_s",
+    "max_ignored_over_capacity",
+)
+_WITHIN = (
+    f"{_YARN_PREFIX}intra-queue-preemption.enabled=true",
+    f"{_YARN_PREFIX}intra-queue-preemption.preemption-order-policy=priority_first",
+)
+_MOST_SPARED = 5
+"""Most queues of which each is spared alone."""
 
 
-def _yarn_policies(scheduler: Scheduler, assumed: list[str]) -> Iterator[Policies]:
-    """What YARN can be told itself."""
+def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]) -> Iterator[Policies]:
+    """What YARN can be told itself; ``queues``: the production queue first."""
     key = "scheduler.allocation.preemption"
     configured = scheduler.choice("allocation").options.get("preemption", {})
     if configured is not None:
@@ -266,8 +280,28 @@ def _yarn_policies(scheduler: Scheduler, assumed: list[str]) -> Iterator[Policie
         if base.get(name) != value:
             label, settings = f"{_QUICKER[name][1]}={shown}", {key: {**base, name: value}}
             yield Policies(label, settings, kill_only=True, properties=(*on, _property(name)))
+    if not base.get("intra_queue"):
+        yield Policies(
+            "within queues", {key: {**base, "intra_queue": True}}, kill_only=True, properties=(*on, *_WITHIN)
+        )
+    options = scheduler.choice("allocation").options
+    spared = tuple(options.get("disable_preemption", ()))
+    others = queues[1:] if 2 < len(queues) <= _MOST_SPARED else ()
+    for queue in (each for each in queues[: len(queues) > 1] + others if each not in spared):
+        settings = {key: base, "scheduler.allocation.disable_preemption": [*spared, queue]}
+        path = _path_of(queue, options.get("parents", {}))
+        properties = (*on, f"yarn.scheduler.capacity.{path}.disable_preemption=true")
+        yield Policies(f"{queue} is spared", settings, kill_only=True, properties=properties)
     quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
     yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
+
+
+def _path_of(queue: str, parents: Mapping[str, Mapping[str, Any]]) -> str:
+    """The path of a queue in ``capacity-scheduler.xml``; parents are named by theirs."""
+    if queue.startswith("root."):
+        return queue
+    above = next((name for name, parent in parents.items() if queue in parent["queues"]), "root")
+    return f"root.{queue}" if "." in queue else f"{_path_of(above, parents) if above != 'root' else above}.{queue}"
 
 
 def _property(name: str) -> str:

@@ -274,6 +274,14 @@ def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
     one = by_name["kill-natural_termination_factor-1.0"]
     assert one.properties == (on, f"{prefix}natural_termination_factor=1.0")
     assert one.overrides["scheduler.allocation.preemption"] == {"natural_termination_factor": 1}
+    within = by_name["kill-within-queues"]
+    assert within.overrides["scheduler.allocation.preemption"] == {"intra_queue": True}
+    assert within.properties is not None
+    assert within.properties[1] == f"{prefix}intra-queue-preemption.enabled=true"
+    spared = by_name["kill-production-is-spared"]
+    assert spared.overrides["scheduler.allocation.disable_preemption"] == ["production"]
+    assert spared.properties == (on, "yarn.scheduler.capacity.root.production.disable_preemption=true")
+    assert question.first == {one.name for one in question.candidates if one.properties is not None}
     assert by_name["kill-two-queue-mr-srt"].properties is None
     assert by_name["suspend-YARN-at-its-quickest"].properties is None
     assert question.variants(question.candidates, ["engine=sim"], [1])
