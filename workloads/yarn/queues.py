@@ -8,7 +8,7 @@ leaf is a share of the whole cluster, the product down the tree; ``maximum`` lik
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -213,6 +213,20 @@ def _allocation_file(path: Path, root: Element) -> Path:
     return beside
 
 
+def _fair_shares(weights: Sequence[Fraction], maxima: Sequence[Fraction], capacity: Fraction) -> list[Fraction]:
+    """The capacity in proportion to the weights; what a queue may not have of its part goes to the others."""
+    shares, wants = [Fraction(0)] * len(weights), list(range(len(weights)))
+    while wants:
+        left = capacity - sum(share for place, share in enumerate(shares) if place not in wants)
+        of = sum(weights[place] for place in wants) or 1
+        parts = {place: left * weights[place] / of for place in wants}
+        full = [place for place in wants if parts[place] >= maxima[place]]
+        for place in full or wants:
+            shares[place] = min(parts[place], maxima[place])
+        wants = [place for place in wants if place not in full] if full else []
+    return shares
+
+
 class _FairReader:
     def __init__(self, path: Path, cluster_mb: float) -> None:
         self._path, self._cluster_mb = path, cluster_mb
@@ -225,13 +239,12 @@ class _FairReader:
         self.note_losses(parent, prefix.rstrip("."))
         queues = [child for child in parent.children if child.tag in _FAIR_QUEUE_TAGS]
         weights = [self._number(queue, "weight", 1.0) for queue in queues]
-        total = sum(weights) or 1
-        for queue, weight in zip(queues, weights, strict=True):
+        maxima = [min(maximum, self._maximum(queue, maximum)) for queue in queues]
+        shares = _fair_shares(weights, maxima, capacity)
+        for queue, share, most in zip(queues, shares, maxima, strict=True):
             name = queue.attributes.get("name", "").strip()
             if not is_name(name):
                 raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of {NAME_RULE}")
-            most = min(maximum, self._maximum(queue, maximum))
-            share = min(most, capacity * weight / total)
             path = f"{prefix}{name}"
             if any(child.tag in _FAIR_QUEUE_TAGS for child in queue.children):
                 self.children(queue, f"{path}.", share, most)

@@ -9,8 +9,8 @@ container.
 The ApplicationMasters of a queue hold together at most ``maximum-am-resource-percent`` of what it may use, and those of
 a user his part of that.  While none runs, one may start whatever its size.
 
-(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.  Held against the examples of its documentation, and against runs of
-its ResourceManager with several users: docs/yarn.md.)
+(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.  Held against the examples of its documentation, and against runs
+of its ResourceManager with several users: docs/yarn.md.)
 """
 
 from __future__ import annotations
