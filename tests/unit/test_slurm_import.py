@@ -649,7 +649,25 @@ def test_associations_and_limits_as_sacctmgr_prints_them(tmp_path: Path) -> None
     settings = found.cluster.settings
     assert settings.enforces_limits
     assert settings.weights == Weights(age=5, fair_share=1000, tres={"cpu": 100.0, "gpu": 200.0})
-    assert not by_effect(found.losses)[0]
+    assert [each.what for each in found.losses if each.effect is Effect.DECIDES] == ["Partition=gpu of association u"]
+
+
+def test_what_decides_in_associations_and_is_not_modelled_is_said(tmp_path: Path) -> None:
+    (tmp_path / "assoc.txt").write_text(
+        "Account|User|Par Name|Share|GrpWall|GrpTRESMins|MaxJobsAccrue|MaxSubmit|Def QOS\n"
+        "root|||1|||||\n"
+        "bio||root|60|7-00:00:00|cpu=100||10|normal\n"
+        "bio|ana||1|||4||\n"
+    )
+    lines = "AccountingStorageEnforce=limits\nAccountingStorageType=accounting_storage/slurmdbd\nClusterName=C\n"
+    (tmp_path / "site.conf").write_text(lines + SITE)
+    found = read_conf(tmp_path / "site.conf", None, tmp_path / "assoc.txt")
+    assert [each.parent for each in found.cluster.associations] == ["", "root", ""]
+    assert [each.what for each in found.losses if "of association" in each.what and each.effect is Effect.DECIDES] == [
+        "GrpWall=7-00:00:00 of association bio",
+        "GrpTRESMins=cpu=100 of association bio",
+        "MaxJobsAccrue=4 of association ana",
+    ]
 
 
 def test_priorities_are_as_they_were_where_shares_are_not_given(tmp_path: Path) -> None:

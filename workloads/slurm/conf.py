@@ -15,7 +15,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Mode, Node, Partition, Qos, Settings, Weights
+from emulator.sites.slurm import (
+    MINUTE_NS,
+    SECOND_NS,
+    Association,
+    Cluster,
+    Mode,
+    Node,
+    Partition,
+    Qos,
+    Settings,
+    Weights,
+)
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
 from workloads.slurm.lines import UNLIMITED, Line, Where, node_names, read_lines, read_table, time_ns, whole
@@ -25,6 +36,7 @@ MICROSECOND_NS = 1000
 _DEFAULT = "DEFAULT"
 _CONF = "slurm.conf"
 _NODE, _PARTITION, _SELECT = f"{_CONF} NodeName", f"{_CONF} PartitionName", f"{_CONF} SelectTypeParameters"
+_ASSOCIATION = "association"
 _LISTS = {
     "nodename": _NODE,
     "partitionname": _PARTITION,
@@ -142,8 +154,8 @@ def read_conf(path: Path, qos_path: Path | None = None, associations: Path | Non
         why = "memory is consumed there, and slurm.conf does not say how much a node has: it is not looked at"
         site.lose(f"RealMemory of {unknown[0]}", site.nodes[unknown[0]], why)
         nodes = {name: replace(node, memory_mb=0) for name, node in nodes.items()}
-    below = () if associations is None else read_associations(associations, site.value("clustername"))
-    cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, tuple(below))
+    below = () if associations is None else tuple(_associations(site, associations))
+    cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, below)
     usual = {each.name: _usual(site, each, nodes) for each in partitions}
     counts_memory = any(node.memory_mb for node in nodes.values())
     return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), counts_memory, usual)
@@ -187,7 +199,7 @@ class _Conditions(Frozen):
     def hold(self, given: Given) -> bool:
         """Whether a setting decides here if its row says so."""
         key = given.key.lower()
-        if given.of == "QOS":
+        if given.of in ("QOS", _ASSOCIATION):
             is_limit = key.startswith(("grp", "max", "limitfactor", "usagethreshold"))
             return self.enforces_limits if is_limit else self.has_weights or key != "usagefactor"
         if key in ("oversubscribe", "shared") and given.value.upper() == "EXCLUSIVE":
@@ -385,6 +397,17 @@ def _read_qos(site: Site, path: Path) -> tuple[Qos, ...]:
     except CycleError as error:
         raise ConfigError(f"{path}: Preempt: QOS preempt each other: {printable(', '.join(error.args[1]))}") from None
     return tuple(qos for _, qos in found.values())
+
+
+def _associations(site: Site, path: Path) -> Iterator[Association]:
+    """Those of a table.  Raises ConfigError: it cannot be read, a column is missing, or a value is none."""
+    for where, row, association in read_associations(path, site.value("clustername")):
+        of = row["User"] or row["Account"]
+        for column, value in row.items():
+            what = printable(f"{column}={value[:60]} of association {of}")
+            site.given.append(Given(_ASSOCIATION, column, value, str(where), what))
+        if association is not None:
+            yield association
 
 
 def _qos_of_row(where: Where, row: Mapping[str, str], mode: Mode, exempt_ns: int) -> Qos:

@@ -131,22 +131,31 @@ COMMAND_OF_ASSOCIATIONS = (
     "Priority"
 )
 """Prints what ``read_associations`` reads."""
+_PRINTED = {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}
+"""Heads of columns that sacctmgr prints in other words than its page has."""
 
 
-def read_associations(path: Path, cluster: str) -> Iterator[Association]:
-    """The associations of a table; those of other clusters, and of a user in one partition only, are left out.
+def read_associations(path: Path, cluster: str) -> Iterator[tuple[Where, Mapping[str, str], Association | None]]:
+    """The associations of a table, each with its row; those of other clusters are left out, and None stands for one
+    of a user in one partition only.
 
     Raises:
         ConfigError: it cannot be read, a column is missing, or a value is none.
     """
     seen: set[tuple[str, str]] = set()
-    for where, row in read_table(path, ("Account", "User"), COMMAND_OF_ASSOCIATIONS):
+    for where, as_printed in read_table(path, ("Account", "User"), COMMAND_OF_ASSOCIATIONS):
+        row = {_PRINTED.get(column, column): value for column, value in as_printed.items()}
         named = row["Account"], row["User"]
-        if named in seen or row.get("Partition") or row.get("Cluster", cluster).lower() != cluster.lower():
+        if row.get("Cluster", cluster).lower() != cluster.lower():
+            continue
+        if row.get("Partition"):
+            yield where, row, None
+            continue
+        if named in seen:
             continue
         seen.add(named)
         share = row.get("Share", "1") or "1"
         shares = None if share.lower() == "parent" else whole(where, "Share", share)
         priority = row.get("Priority", "").lower()
         priority = 0 if priority in _NONE else whole(where, "Priority", priority)
-        yield Association(*named, row.get("ParentName", ""), shares, limits_of_row(where, row), priority)
+        yield where, row, Association(*named, row.get("ParentName", ""), shares, limits_of_row(where, row), priority)
