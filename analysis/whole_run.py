@@ -9,9 +9,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
-import pyarrow.parquet
-
 from emulator import run as runs
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
@@ -23,6 +20,8 @@ from emulator.resolved import Resolved
 from emulator.storage.places import place_at
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from analysis.report.payload import RunTables
 
 _VERIFIERS = 2
@@ -124,9 +123,11 @@ def _draw_holders(directory: Path, jobs: list[Mapping[str, Any]], attempts: pyar
 
 
 def _draw_shares(directory: Path, jobs: list[Mapping[str, Any]], capacity: Capacity) -> None:
+    from pyarrow.parquet import read_table
+
     from analysis.figures.shares import holders, packing, steps_of
 
-    steps = steps_of(pyarrow.parquet.read_table(directory / SHARES_NAME))
+    steps = steps_of(read_table(directory / SHARES_NAME))
     if len(steps) > MAX_STEPS:
         return
     for step in steps:

@@ -244,7 +244,9 @@ def write_results(
     needs_attempts = run.settings.availability is not None or run.settings.has_sizes
     times = OverheadTimes()
     noted = _noted(history.parts(), summed, times, needs_attempts)
-    tables = directory.write_tables(noted, keep=left_out is None)
+    from emulator.records.parquet_tables import write_tables  # here, because of what it imports
+
+    tables = write_tables(directory.path, noted, keep=left_out is None)
     summary = summary_of(run, joined(summed), result, output, state, times)
     if left_out is None:
         aftermath.write_pictures(directory.path, tables, run, summary)

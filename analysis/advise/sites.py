@@ -340,11 +340,7 @@ def _slurm_day(cluster: slurm.Cluster, jobs: Sequence[Job], costs: Costs, keys: 
             node_h = job.nodes * sum(until_ns - since_ns for since_ns, until_ns in spans) / HOUR_NS
             stopped_gb_h += node_h * job.memory_mb / 1024
             stopped_gres_h += node_h * sum(many for name, many in job.gres.items() if ":" not in name)
-        stops = (sum(bool(each.stopped) for each in executions[job.name]) for job in jobs)  # without turns
-        rows = [
-            {**job_row(job.since_ns, executions[job.name]), "suspensions": stopped}
-            for job, stopped in zip(jobs, stops, strict=True)
-        ]
+        rows = [job_row(job.since_ns, executions[job.name]) for job in jobs]
     urgent_here = urgent_names(cluster)
     urgent, others = [], []
     for job, row in zip(jobs, rows, strict=True):
@@ -482,9 +478,9 @@ def kueue_question(file: Path, site: Kueue) -> SiteQuestion:
             " Workloads, or a table with --arrivals, of several priorities"
         )
     never = replace(cluster, queues=tuple(replace(queue, preemption=kueue.Preemption()) for queue in cluster.queues))
-    ways = [(Candidate({"minimum_runtime": "no preemption"}), partial(_kueue_day, never, arrivals, 0))]
+    ways = [(Candidate({"minimum_runtime": "no preemption"}), partial(_kueue_day, replace(site, cluster=never), 0))]
     ways += [
-        (Candidate({"minimum_runtime": name}), partial(_kueue_day, cluster, arrivals, minimum_ns))
+        (Candidate({"minimum_runtime": name}), partial(_kueue_day, site, minimum_ns))
         for name, minimum_ns in _MINIMUM_NS.items()
     ]
     heads = {
@@ -522,9 +518,12 @@ def drawn(arrivals: Sequence[Arrival], number: int) -> list[Arrival]:
     return found
 
 
-def _kueue_day(cluster: kueue.Cluster, recorded: Sequence[Arrival], minimum_ns: int, number: int) -> Measures | None:
-    arrivals = drawn(recorded, number)
-    player, detector = workloads_player(cluster, arrivals, RELEASE_NS, minimum_ns), RunningSetDetector()
+def _kueue_day(site: Kueue, minimum_ns: int, number: int) -> Measures | None:
+    arrivals = drawn(site.arrivals, number)
+    player, detector = (
+        workloads_player(site.cluster, arrivals, RELEASE_NS, minimum_ns, site.nodes),
+        RunningSetDetector(),
+    )
     try:
         if any(detector.look(player, cycle) for cycle in player.play()):
             return None

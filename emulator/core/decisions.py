@@ -36,7 +36,7 @@ from emulator.policies.views import (
 from emulator.vocabulary import Mechanism, Resources
 
 _SHOWN_CHARACTERS = 200
-_name = attrgetter("name")
+_name = attrgetter("facts.name")
 DecisionT = TypeVar("DecisionT", AllocationDecision, ShareDecision)
 
 

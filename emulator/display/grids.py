@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
-import numpy
 from rich.text import Text
 
 from emulator.display.tables import ALWAYS, Column, FittedTable, Kind, names, new_table, number, numbers, words
@@ -138,7 +137,7 @@ def queues_grid(jobs: Sequence[Job]) -> Grid:
     for queue, mine in by_queue(jobs).items():
         completions_s = known(mine, "completion_s")
         row = [text(queue), figure(len(mine)), failed(mine), figure(mean(completions_s))]
-        row += map(figure, percentiles(numpy.array(completions_s, dtype=float), (50, 95, 100)))
+        row += map(figure, percentiles(completions_s, (50, 95, 100)))
         row += [missed(mine)] if have_deadlines(jobs) else []
         rows.append([*row, *(figure(total(mine, key)) for key in _EVICTIONS)])
     return in_columns([*columns, *_EVICTIONS.values()], rows)

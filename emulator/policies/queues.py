@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cmp_to_key
+from operator import attrgetter
 
 from emulator.policies.policy import AllocationPolicy, Maximum, QueueRules, TakesBack
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView
@@ -15,14 +16,11 @@ def two_queue(view: ClusterView) -> AllocationDecision:
 
     The paper has two queues; here there may be any number.  The first in the file is the most urgent.
     """
-    ordered = sorted(view.queues, key=lambda queue: queue.rank)
-    order = tuple(queue.name for queue in ordered if queue.used < queue.maximum)
-    reclaim = tuple(
-        (queue.name, tuple(other.name for other in reversed(ordered) if other.rank > queue.rank))
-        for queue in ordered[:-1]
-        if queue.used < queue.maximum
-    )
-    return AllocationDecision(order, reclaim)
+    ordered = sorted(view.queues, key=attrgetter("rank"))
+    growing = [queue for queue in ordered if queue.used < queue.maximum]
+    names = [queue.name for queue in ordered]
+    reclaim = tuple([(queue.name, tuple(names[:at:-1])) for at, queue in enumerate(ordered[:-1]) if queue in growing])
+    return AllocationDecision(tuple([queue.name for queue in growing]), reclaim)
 
 
 def single_queue(view: ClusterView) -> AllocationDecision:

@@ -48,7 +48,7 @@ def common(one: Resources, other: Resources) -> Resources:
 
 def times(count: int, one: Resources) -> Resources:
     """So many of the same."""
-    return tuple([count * each for each in one])
+    return one if count == 1 else tuple([count * each for each in one])
 
 
 def total(vectors: Iterable[Resources], names: Sized) -> Resources:

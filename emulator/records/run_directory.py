@@ -10,12 +10,11 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.parquet
 
 from emulator.errors import ConfigError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
@@ -29,10 +28,7 @@ from emulator.files.whole_files import (
     written_whole,
 )
 from emulator.files.yaml_positions import read_document
-from emulator.records.history import History
-from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
-from emulator.records.parquet_tables import ROW_TYPES, rows_of, table_of
 from emulator.records.summary import FAILED
 from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
@@ -47,8 +43,6 @@ MAX_JOBS_IN_YAML = 100
 SHARES_NAME = "shares.parquet"
 """The table of a fluid run: what every job held, and how long."""
 _SUMMED = {".parquet", ".html", ".json", ".svg", ".yaml", ".jsonl", ".zst"}
-_ROWS_A_PART = 10_000
-"""This many rows of a table are turned into columns and written at a time."""
 
 
 def sha256_of(path: Path) -> str:
@@ -170,24 +164,6 @@ class RunDirectory:
         with writing(self.journal_path, JournalError):  # the directory may have been removed by somebody
             unfinished.replace(self.journal_path)
 
-    def write_tables(self, parts: Iterable[History], keep: bool) -> dict[str, pyarrow.Table]:
-        """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.
-
-        Each part of the run's history is written as it comes, and then freed.  With ``keep``, the tables are returned
-        too; a large run has no memory for that.  Raises RunError.
-        """
-        attempts = AttemptNames()
-        with contextlib.ExitStack() as stack:
-            files = {
-                name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", rows_type, keep))
-                for name, rows_type in ROW_TYPES.items()
-            }
-            for part in parts:
-                attempts.add(part.attempts)
-                for name, file in files.items():
-                    file.add(rows_of(part, name, attempts))
-        return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
-
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each finished file but the summary, by its name; without what others have put there and this
         user cannot read."""
@@ -211,47 +187,3 @@ class RunDirectory:
         whole = {**summary, SUMMARY_DIGEST: summary_digest(read_again)}
         write_json(self.path / SUMMARY_NAME, whole)
         return whole
-
-
-class _TableFile:
-    """A Parquet file, written some thousand rows at a time, complete or not at all; a context manager."""
-
-    def __init__(self, path: Path, rows_type: type, keep: bool) -> None:
-        self._path = path
-        self._rows_type = rows_type
-        self._keep = keep
-        self._rows: list[Any] = []
-        self.kept = [table_of(rows_type, ())]
-        """The parts written; if there are none, an empty part with the schema."""
-
-    def add(self, rows: Sequence[Any]) -> None:
-        """Add the next rows.  Raises RunError."""
-        self._rows += rows
-        if len(self._rows) >= _ROWS_A_PART:
-            self._write()
-
-    def _write(self) -> None:
-        table = table_of(self._rows_type, self._rows)
-        self._rows.clear()
-        with writing(self._path):
-            self._writer.write_table(table)
-        if self._keep:
-            self.kept.append(table)
-
-    def __enter__(self) -> _TableFile:
-        with writing(self._path):
-            self._writer = pyarrow.parquet.ParquetWriter(unfinished_path(self._path), self.kept[0].schema)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        unfinished = unfinished_path(self._path)
-        try:
-            with writing(self._path):
-                if kind is None:
-                    self._write()
-                self._writer.close()
-                if kind is None:
-                    unfinished.replace(self._path)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()

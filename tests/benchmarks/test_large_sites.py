@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MOST_S = float(os.environ.get("MOST_S", "60"))
 _MOST_TO_STOP_S, _LOOK_S = 20, 0.2
+_ANSWER = b"This is of "
 _NATJAM = "from emulator.cli.script import main; main()"
 
 
@@ -34,6 +35,8 @@ class Measured:
 
     first_s: float | None
     """Until its first output, which is an answer or its progress; None: there was none."""
+    answer_s: float | None
+    """Until the first answer of advice, which says of what it is; None: there was none."""
     silent_s: float
     """The longest time without any output."""
     took_s: float
@@ -45,6 +48,7 @@ class Measured:
     def __str__(self) -> str:
         first = "none" if self.first_s is None else f"{self.first_s:.1f} s"
         took = f"over {MOST_S:.0f} s" if self.is_stopped else f"{self.took_s:.1f} s"
+        first += "" if self.answer_s is None else f", an answer after {self.answer_s:.1f} s"
         return f"{first} | {self.silent_s:.1f} s | {took} | {self.memory_mib:,.0f} MiB"
 
 
@@ -52,7 +56,7 @@ def measured(arguments: Iterable[object], folder: Path) -> Measured:
     """Run a command of natjam in ``folder``; it is stopped as with Ctrl-C after ``MOST_S``."""
     command = [sys.executable, "-P", "-c", _NATJAM, *map(str, arguments)]
     began_s = last_s = time.monotonic()
-    first_s, silent_s, is_stopped, memory_bytes = None, 0.0, False, 0
+    first_s, answer_s, silent_s, is_stopped, memory_bytes = None, None, 0.0, False, 0
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -76,6 +80,8 @@ def measured(arguments: Iterable[object], folder: Path) -> Measured:
                 if not piece:
                     break
                 first_s = now_s - began_s if first_s is None else first_s
+                if answer_s is None and _ANSWER in piece:
+                    answer_s = now_s - began_s
             elif left_s > _LOOK_S:
                 continue
             elif is_stopped:
@@ -85,7 +91,7 @@ def measured(arguments: Iterable[object], folder: Path) -> Measured:
                 is_stopped = True
                 process.send_signal(signal.SIGINT)
     status = process.wait()
-    return Measured(first_s, silent_s, time.monotonic() - began_s, is_stopped, status, memory_bytes / 2**20)
+    return Measured(first_s, answer_s, silent_s, time.monotonic() - began_s, is_stopped, status, memory_bytes / 2**20)
 
 
 def _memory_bytes(pid: int) -> int:

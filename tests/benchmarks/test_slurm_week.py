@@ -16,7 +16,7 @@ from bare_heap import bare_event_s
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import MINUTE_NS, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # of a wall's clock, on a machine that others use, too
 
 _WEEK_NS = 7 * 24 * 60 * MINUTE_NS
 _CPUS = 8
@@ -83,4 +83,4 @@ def test_a_week(load: float, mode: Mode, days: int) -> None:
         f"\n{mode}, load {load}, {days} days: {busy:.0%} busy, {looked:,} looks at a job, {took_s:.1f} s of CPU; one"
         f" look as {events:.0f} events of a heap"
     )
-    assert events <= 4000, "990, 237 and 2387 were measured at 45, 91 and 97% under SUSPEND"
+    assert events <= 4000, "1244, 254 and 2167 were measured at 45, 91 and 97% under SUSPEND"

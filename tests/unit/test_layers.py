@@ -255,6 +255,8 @@ _NODE, _MASTER, _MANAGER = (
 _ALL_POLICIES = ("emulator.policies.axes", "emulator.policies.kubernetes", "emulator.policies.kueue")
 IS_NOT_FOR = {
     "emulator.cli.main": ("ray", "numpy", "pandas", "pyarrow", "pydantic", "aiohttp"),
+    "analysis.whole_run": ("ray", *_DATA),
+    "emulator.sim.session": ("ray", *_DATA),
     "emulator.live.hosts.node_host": (
         *_MODELS,
         *_DATA,

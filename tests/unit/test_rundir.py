@@ -19,6 +19,7 @@ from emulator.experiment.model import Experiment
 from emulator.files.whole_files import write_json
 from emulator.records.history import History, JobRow, Operation, TaskRow
 from emulator.records.journal import JournalHeader, Record, read_journal
+from emulator.records.parquet_tables import write_tables
 from emulator.records.run_directory import RunDirectory, summary_digest
 from emulator.vocabulary import REDUCE
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
@@ -189,7 +190,7 @@ def test_what_cannot_be_written_is_named(directory: RunDirectory, experiment: Ex
     with pytest.raises(RunError, match=r"experiment.yaml: cannot be written: No such file"):
         directory.write_experiment(experiment)
     with pytest.raises(RunError, match=r"jobs.parquet: cannot be written"):
-        directory.write_tables([History([], [], [], [], 0)], keep=False)
+        write_tables(directory.path, [History([], [], [], [], 0)], keep=False)
     with pytest.raises(RunError, match=r"claims.json: cannot be written"):
         write_json(directory.path / "claims.json", {})
 
@@ -219,9 +220,9 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
 
 
 def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
-    directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
+    write_tables(directory.path, [History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
     empty = RunDirectory(tmp_path)
-    empty.write_tables([History([], [], [], [], 0)], keep=False)
+    write_tables(empty.path, [History([], [], [], [], 0)], keep=False)
     for name in ("jobs", "tasks", "attempts", "operations"):
         assert read(empty, name).num_rows == 0
         assert read(empty, name).schema == read(directory, name).schema

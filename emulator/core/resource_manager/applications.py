@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import ClassVar
 
 from emulator.core.application_master.asks import left_of
@@ -26,6 +27,8 @@ from emulator.core.settings import NodeSettings
 from emulator.policies.resources import PARTS, fits, lacking, minus, plus, total, written
 from emulator.policies.views import JobView
 from emulator.vocabulary import MASTER, MASTER_GROUP, JobFacts, MeasuredCosts, Resources, TaskGroup, TaskId, Work
+
+_name = attrgetter("name")
 
 
 class MasterUpdates:
@@ -533,7 +536,7 @@ class Application:
     @property
     def maps_wait(self) -> bool:
         """Whether it wants containers for new tasks that write output for the shuffle."""
-        return any(self.requests.since[group.name] for group in self.for_shuffle)
+        return any(map(self.requests.since.get, map(_name, self.for_shuffle)))
 
     def stopped_container(self, task: TaskId | None) -> str | None:
         """The container of the stopped process that waits to resume as this task; None: there is none."""

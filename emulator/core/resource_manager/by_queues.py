@@ -129,9 +129,9 @@ class ByQueues(ByContract):
 
     def _asks_for_more(self, application: Application, offer: Offer) -> bool:
         """Whether the node is too small for all that the job waits for."""
-        if offer.is_held or application.requests.at_once or application.must_start_whole:
+        if offer.is_held or application.requests.at_once:
             return False
-        return self._state.queues.asks_for_more(application, offer.node.free)
+        return self._state.queues.asks_for_more(application, offer.node.free) and not application.must_start_whole
 
     def _any_of(self, application: Application, offer: Offer) -> Grant | None:
         return self._new_of(application, offer, resumes=True)

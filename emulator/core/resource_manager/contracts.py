@@ -97,8 +97,8 @@ class Preemptor:
 
     def outstanding(self, requester: str) -> int:
         """Number of containers being reclaimed for ``requester``."""
-        dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
-        return len(self.reclaims.get(requester, ())) + dying
+        dying = [reclaim for _, reclaim in self.expired if reclaim.requester == requester]
+        return len(self.reclaims.get(requester, ())) + len(dying)
 
     def requested(self) -> Mapping[str, int]:
         """Number of containers asked back from each victim that it still holds."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -112,8 +112,8 @@ class QueueLedger:
         self._asked: dict[str, set[Resources]] = {}
         self._asking: Counter[Resources] = Counter()
         """How many jobs ask for a container of each size; of none: for the room of a stopped process."""
-        self._serves: dict[Resources, bool] = {}
-        """What ``may_serve`` has found for these sizes."""
+        self._fitting: dict[Resources, set[Resources]] = {}
+        """Those of these sizes that fit, by what is free of a node; forgotten when there is another size."""
 
     def add(self, application: Application) -> None:
         """A job was submitted."""
@@ -206,9 +206,9 @@ class QueueLedger:
             used, pending = dominant_ppm(held, self._whole), dominant_ppm(wanted, self._whole)
         return QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, used, pending, held, wanted)
 
-    def job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:
+    def job_views(self, queue: str, now_ns: int) -> list[JobView]:
         """The jobs of a queue as policies see them, in the order of submission."""
-        return (job_view(application, now_ns) for application in self._queues[queue].applications.values())
+        return [job.view or job_view(job, now_ns) for job in self._queues[queue].applications.values()]
 
     def waiting(self, queue: str, view: ClusterView) -> tuple[Waiting, int]:
         """The jobs of ``queue`` that want containers, and how many the job selection leaves out.  Raises PolicyError.
@@ -263,31 +263,37 @@ class QueueLedger:
 
     def may_serve(self, free: Resources) -> bool:
         """Whether the container of any job that waits could have this room."""
-        if free not in self._serves:
-            self._serves[free] = any(fits(size, free) for size in self._asking)
-        return self._serves[free]
+        return bool(self._fitting_in(free))
 
     def asks_for_more(self, application: Application, free: Resources) -> bool:
         """Whether a job waits for containers of which none could have this room."""
         sizes = self._asked[application.name]
-        return bool(sizes) and not any(fits(size, free) for size in sizes)
+        return bool(sizes) and sizes.isdisjoint(self._fitting_in(free))
+
+    def _fitting_in(self, free: Resources) -> set[Resources]:
+        """The sizes that jobs ask for of which one container could have this room."""
+        if free not in self._fitting:
+            self._fitting[free] = {size for size in self._asking if fits(size, free)}
+        return self._fitting[free]
 
     def _of_tasks(self, application: Application) -> tuple[Resources, Resources, set[Resources]]:
         """What a job's tasks hold, without stopped processes and what was reclaimed by name; what the job asks for
-        beside that; and the sizes of the containers that it waits for."""
+        beside that; and the sizes of the containers that it may get now: while maps wait, only theirs."""
         requests, held, wanted, sizes = application.requests, self._nothing, self._nothing, set[Resources]()
+        now = application.for_shuffle if application.maps_wait else application.facts.groups
         if requests.application_master is not None:
             wanted = application.master_request
             sizes.add(wanted)
         suspended: dict[str, int] = {}
         for task, (resume, _) in requests.resumes.items():
             suspended[task.group] = suspended.get(task.group, 0) + 1
-            sizes.add(application.groups[task.group].request if resume.container is None else ())
+            if application.groups[task.group] in now:
+                sizes.add(application.groups[task.group].request if resume.container is None else ())
         for group in application.facts.groups:
             name, request = group.name, group.request
             if count := application.held[name]:
                 held = plus(held, times(count, request))
-            if waiting := len(requests.since[name]):
+            if (waiting := len(requests.since[name])) and group in now:
                 sizes.add(request)
             if count := waiting + suspended.get(name, 0):
                 wanted = plus(wanted, times(count, request))
@@ -309,7 +315,7 @@ class QueueLedger:
             for size in gone:
                 del self._asking[size]
             if new or gone:
-                self._serves.clear()
+                self._fitting.clear()
 
     def _change(self, application: Application, parts: tuple[Resources, Resources]) -> None:
         before = self._parts.get(application.name, (self._nothing, self._nothing))

@@ -23,10 +23,11 @@ stopped process goes on holding is not freed, so a process is not stopped for it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +37,7 @@ from emulator.core.machine import keyed_random
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.offers import Components, Offers
+from emulator.core.resource_manager.queue_ledger import job_view
 from emulator.core.resource_manager.reservations import requested_anywhere
 from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
 from emulator.policies.mechanism import needs_no_job
@@ -56,6 +58,17 @@ class _Reclaim:
         self._preemptor = parts.preemptor
         self._offers = offers
         self._victim_jobs = victim_jobs
+
+    def _order_in(self, queue: str, now_ns: int) -> tuple[Sequence[Application], Callable[[JobView], Any]]:
+        """The jobs of a queue that may lack something, in the order in which its jobs may take from each other, and the
+        sort key of that order.  If it is fixed, no other job is looked at."""
+        view, policy = self._state.view(now_ns), self._scheduler.preemption_order
+        key = policy.sort_key
+        if key is not None and policy == self._scheduler.job_selection:
+            return self._state.waiting(queue, view).jobs, lambda job: (key(job), job.order)
+        order = order_jobs(policy, view, tuple(self._state.queues.job_views(queue, now_ns)))
+        places = {name: place for place, name in enumerate(order)}  # a job that is left out comes after none
+        return [self._state.applications[name] for name in order], lambda job: places.get(job.name, -1)
 
 
 class ReclaimContainers(_Reclaim):
@@ -127,16 +140,17 @@ class ReclaimContainers(_Reclaim):
         ask for more.  Jobs after a gang that waits take nothing: it would keep that.
         """
         view = self._state.view(now_ns)
-        jobs = tuple(self._state.queues.job_views(queue, now_ns))
-        possible = self._victim_jobs.among(jobs)
-        order = order_jobs(self._scheduler.preemption_order, view, jobs)
+        applications, key = self._order_in(queue, now_ns)
+        possible = self._victim_jobs.among(self._state.queues.job_views(queue, now_ns))
+        victims = sorted(possible.values(), key=key)
+        keys = list(map(key, victims))
         made = 0
-        for rank, name in enumerate(order):
-            application = self._state.applications[name]
-            lacking = self._lacking(application) - self._preemptor.outstanding(name)
+        for application in applications:
+            lacking = self._lacking(application) - self._preemptor.outstanding(application.name)
             is_gang, begun = self._offers.gangs.waits(application), False
             while lacking > 0:
-                later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
+                after = victims[bisect_right(keys, key(job_view(application, now_ns))) :]
+                later = tuple([possible[job.name] for job in after if job.name in possible])
                 if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
                     return True
                 if limit is not None and made >= limit and not begun:
@@ -180,6 +194,8 @@ class ReclaimOnNodes(_Reclaim):
         """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
         self._impossible: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
         """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
+        self._givers: dict[tuple[str, ...], _Jobs] = {}
+        """Jobs with victims, by the queues that they are in, until something is taken."""
 
     @property
     def depends_on(self) -> tuple[int, ...]:
@@ -210,11 +226,9 @@ class ReclaimOnNodes(_Reclaim):
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
         """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more
         only when something has changed."""
-        views = tuple(self._state.queues.job_views(queue, now_ns))
-        order = order_jobs(self._scheduler.preemption_order, self._state.view(now_ns), views)
-        jobs = [self._state.applications[job] for job in order]
-        after = partial(self._jobs_with_victims_after, order, now_ns)
-        yield from self._serve(jobs, after, self._within_a_run(limit), now_ns)
+        applications, key = self._order_in(queue, now_ns)
+        after = partial(self._jobs_with_victims_after, key, now_ns)
+        yield from self._serve(applications, after, self._within_a_run(limit), now_ns)
         return True
 
     def _serve(
@@ -226,8 +240,9 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
+        reserved = Counter((each.requester, each.group) for each in self._reservations.standing())
         for application in jobs:
-            for groups, times in self._needs(application):
+            for groups, times in self._needs(application, reserved):
                 for _ in range(times):
                     if not may(application, groups):
                         return
@@ -257,9 +272,11 @@ class ReclaimOnNodes(_Reclaim):
         return lambda _, __: limit is None or self._reservations.made - made < limit
 
     def _jobs_with_victims_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
-        views = (self._state.queues.job_views(queue, now_ns) for queue in queues)
-        left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
-        return [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+        if (among := tuple(queues)) not in self._givers:
+            views = (self._state.queues.job_views(queue, now_ns) for queue in among)
+            left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
+            self._givers[among] = [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+        return self._givers[among]
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
@@ -269,24 +286,25 @@ class ReclaimOnNodes(_Reclaim):
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
         return replace(net_of(view, len(going)), tasks_hold=left)
 
-    def _jobs_with_victims_after(self, order: Sequence[str], now_ns: int, application: Application) -> _Jobs:
-        """Each job takes from the jobs after it."""
+    def _jobs_with_victims_after(self, key: Callable[[JobView], Any], now_ns: int, application: Application) -> _Jobs:
+        """Each job takes from the jobs after it in the order of ``key``."""
         (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns)
-        givers = {view.name: view for view in jobs}
-        later = order[order.index(application.name) + 1 :]
-        return [tuple([givers[job] for job in later if job in givers])]
+        own = key(job_view(application, now_ns))
+        return [tuple(sorted([job for job in jobs if key(job) > own], key=key))]
 
-    def _needs(self, application: Application) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
-        """Groups of the containers that the job wants on any node, and how many more than are reserved for it: each by
-        itself, or once all that a gang needs.  If maps wait, they come first."""
+    def _needs(
+        self, application: Application, reserved: Mapping[tuple[str, str], int]
+    ) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
+        """Groups of the containers that the job wants on any node, and how many more than are ``reserved`` for it: each
+        by itself, or once all that a gang needs.  If maps wait, they come first."""
         gangs = self._offers.gangs
         if gangs.waits(application):
             members = gangs.members(application)
             yield from ((members, 1),) if members else ()
             return
-        reserved = Counter(each.group for each in self._reservations.standing() if each.requester == application.name)
         for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
-            if (lacking := requested_anywhere(application, group.name) - reserved[group.name]) > 0:
+            lacking = requested_anywhere(application, group.name) - reserved.get((application.name, group.name), 0)
+            if lacking > 0:
                 yield (group,), lacking
 
     def _reclaim_capacity(
@@ -294,7 +312,7 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Generator[Contract | StrictContract, None, bool]:
         """Reclaim what makes room for a container of each of these groups, unless there is some; returns whether
         there is or will be."""
-        names = tuple(tuple(job.name for job in of_queue) for of_queue in jobs)
+        names = tuple([tuple([job.name for job in of_queue]) for of_queue in jobs])
         alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
         if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
             return False
@@ -330,7 +348,8 @@ class ReclaimOnNodes(_Reclaim):
             if victims is None:
                 left = [task for task in ranked() if task.container not in gone]
                 coming = {name: plus(free[name], more) for name, more in trial.expected.items() if name in free}
-                spare = {**free, **coming}
+                changing = {task.node for task in left} | coming.keys()  # nothing else has become large enough
+                spare = {name: coming.get(name, room) for name, room in free.items() if name in changing}
                 across_jobs = self._victim_jobs.tasks is not None
                 victims = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
             if victims is None:
@@ -347,6 +366,7 @@ class ReclaimOnNodes(_Reclaim):
     def _forget_ranks(self) -> None:
         self._ranks.clear()
         self._impossible.clear()
+        self._givers.clear()
 
     def _go(self, victims: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""

@@ -238,7 +238,8 @@ def requested_anywhere(application: Application, group: str) -> int:
     requests = application.requests
     if group == MASTER:
         return int(requests.application_master is not None)
-    if application.maps_wait and all(group != each.name for each in application.for_shuffle):
+    if application.maps_wait and application.groups[group] not in application.for_shuffle:
         return 0
-    saved = sum(task.group == group and resume.container is None for task, (resume, _) in requests.resumes.items())
+    resumes = requests.resumes
+    saved = sum([task.group == group and one.container is None for task, (one, _) in resumes.items()]) if resumes else 0
     return len(requests.since[group]) + saved

@@ -21,7 +21,6 @@ from msgspec import Meta
 
 from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, left_over
-from emulator.policies.reverse_adaptive.utility import Needs, max_min_shares
 from emulator.policies.views import ClusterView, ShareDecision
 from emulator.vocabulary import Frozen
 
@@ -163,6 +162,8 @@ def _shares(
     containers: int, goals: Sequence[Goal], can: Sequence[bool], fit: Sequence[int], required: Sequence[int]
 ) -> list[int]:
     """Shares of the jobs: first those that are not given up; the others share the rest equally."""
+    from emulator.policies.reverse_adaptive.utility import Needs, max_min_shares  # here, because it imports numpy
+
     first = [goal.most if chance else 0 for goal, chance in zip(goals, can, strict=True)]
     shares = max_min_shares(Needs.of(fit, required, first), containers)
     left = containers - sum(shares)

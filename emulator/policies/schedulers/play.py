@@ -124,6 +124,7 @@ class Execution:
 def job_row(submit_ns: int | None, executions: Sequence[Execution]) -> dict[str, Any]:
     """What became of a job, as a row for ``emulator.records.measures``: in seconds, lost work times its nodes.
 
+    An execution that was stopped counts as one suspension, however often it was its turn to run and to stop.
     ``submit_ns`` is None for a job that was on its nodes from the beginning, and did not wait.
     """
     submit_s = None if submit_ns is None else submit_ns / SECOND_NS
@@ -132,7 +133,7 @@ def job_row(submit_ns: int | None, executions: Sequence[Execution]) -> dict[str,
         "submit_s": submit_s,
         "start_s": executions[0].start_ns / SECOND_NS if executions else None,
         "completion_s": None if end_ns is None or submit_ns is None else (end_ns - submit_ns) / SECOND_NS,
-        "suspensions": sum(len(each.stopped) for each in executions),
+        "suspensions": sum(bool(each.stopped) for each in executions),
         "kills": sum(each.was_ended for each in executions),
         "lost_work_s": sum(each.lost_ns * len(each.nodes) for each in executions) / SECOND_NS,
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from typing import Any, get_args
-
-import numpy
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from emulator.core.settings import OverheadSettings
 from emulator.records.history.containers import Operation, OperationName
+
+if TYPE_CHECKING:
+    import numpy
 
 OVERRUN_TOLERANCE_REAL_NS = 5_000_000
 """An operation is an overrun if it exceeded the profile's total by more than this real time, at the run's time scale.
@@ -66,8 +67,10 @@ class _Times:
             self._key_real_ns.append(operation.cost.key_real_ns)
 
     def statistics(self, limit_ns: int, time_scale: float) -> dict[str, Any]:
-        totals_ns, known_ns = _floats(self._totals_ns), _floats(self._known_totals_ns)
-        mechanism, key = _floats(self._mechanism_real_ns), _floats(self._key_real_ns)
+        import numpy  # here, because a simulation does without until it ends
+
+        measured = self._totals_ns, self._known_totals_ns, self._mechanism_real_ns, self._key_real_ns
+        totals_ns, known_ns, mechanism, key = (numpy.array(values, dtype=float) for values in measured)
         tolerance_ns = OVERRUN_TOLERANCE_REAL_NS * time_scale
         p50, p95, p99 = percentiles(totals_ns / 1e9, (50, 95, 99))
         heartbeat = numpy.maximum(0.0, known_ns / time_scale - mechanism - key)
@@ -83,19 +86,17 @@ class _Times:
         }
 
 
-def _floats(values: array[int]) -> numpy.ndarray:
-    return numpy.array(values, dtype=float)
-
-
 def _spread(values: numpy.ndarray) -> dict[str, float | None]:
     p50, p99 = percentiles(values, (50, 99))
     return {"mean": float(values.mean()) if len(values) else None, "p50": p50, "p99": p99}
 
 
-def percentiles(values: numpy.ndarray, which: tuple[int, ...]) -> list[float | None]:
+def percentiles(values: Sequence[float] | numpy.ndarray, which: tuple[int, ...]) -> list[float | None]:
     """These percentiles of the values; None for each if there is no value."""
     if not len(values):
         return [None] * len(which)
+    import numpy
+
     # ``numpy.percentile`` would import numpy.ma, which takes longer than all else here.
     places = numpy.array(which) / 100 * (len(values) - 1)
     return numpy.interp(places, numpy.arange(len(values)), numpy.sort(values)).tolist()
