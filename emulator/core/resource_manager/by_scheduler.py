@@ -129,16 +129,19 @@ class ByScheduler:
         events, self._to_notify = [*self._to_notify, *self._events.take()], []
         if not events and not self._is_due:
             return
-        self._is_due, self._was_notified = False, bool(events)
+        self._is_due = False
         try:
             answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
         except SchedulerError as error:
             raise self._error(error) from None
         if isinstance(answer, Question):
             self.changes += 1
-            self._question = answer.number
+            self._question, self._was_notified = answer.number, bool(events)
             self._effects.append(AskExternalScheduler(answer.number, answer.events))
-        else:
+            return
+        self._await_nodes(answer)
+        if not answer.is_no_op:
+            self._was_notified = bool(events)
             yield from self._carried_out(answer, (), now_ns)
 
     def _heartbeat(self, node: Node, now_ns: int) -> Iterator[Decision]:
@@ -162,9 +165,6 @@ class ByScheduler:
 
     def _carried_out(self, answer: Answer, overtaking: Sequence[Event], now_ns: int) -> Iterator[Decision]:
         """Its decisions, each checked when the one before was carried out; ``overtaking``: what it did not know."""
-        self._await_nodes(answer)
-        if answer.is_no_op:
-            return
         self.changes += 1
         unknown = {pair for event in overtaking for pair in _named_by(event)}
         self._decisions.begin(answer.decisions)
