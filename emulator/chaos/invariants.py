@@ -36,7 +36,7 @@ from emulator.core.messages import (
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.resource_manager import ResourceManager
-from emulator.core.settings import NodeSettings, Settings
+from emulator.core.settings import Settings
 from emulator.policies.policy import Reads
 from emulator.policies.resources import fits, plus
 from emulator.records.journal import Record
@@ -192,17 +192,15 @@ class Invariants:
                 request = self._request_of(task.launch)
                 held = plus(held, request if in_container else node.held_when_stopped(request))
                 stopped += not in_container
-                stopped_bytes += 0 if in_container else self._memory_bytes_of(task.launch, node)
+                if not in_container:
+                    known_bytes = task.launch.memory_bytes
+                    stopped_bytes += node.requested_bytes(request) if known_bytes is None else known_bytes
         if not node.resources:
             require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
         require(fits(held, node.resources), f"{node.name} has {node.resources}, and its processes hold {held}")
         most, room_bytes = node.max_suspended, node.capacity_bytes
         require(stopped <= most, f"{node.name} holds {stopped} stopped processes, and may hold {most}")
         require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
-
-    @staticmethod
-    def _memory_bytes_of(launch: Launch, node: NodeSettings) -> int:
-        return node.container_memory_bytes if launch.memory_bytes is None else launch.memory_bytes
 
     def _request_of(self, launch: Launch) -> Resources:
         if launch.work is Work.MASTER:
