@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
 from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
-from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of, user_limit
+from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
+from workloads.yarn.queue_settings import queue_settings
 from workloads.yarn.queues import PREFIX, Leaf, Parent, capacity_queues, fair_queues
 from workloads.yarn.settings import Settings, flag, number, share, whole
 
@@ -192,8 +192,8 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         imported.losses += imported.applications.losses
         if not imported.applications.jobs:
             raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
-        leaves = leaves if is_fair else list(_of_one_user(settings, leaves, imported))
     jobs = imported.applications.jobs if imported.applications else ()
+    has_users = bool(jobs) and all(job.user for job in jobs)
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
     allocated = as_allocated(jobs, least_mb)
     if imported.applications is not None and len({(job.memory_bytes, job.cpu_thousandths) for job in allocated}) > 1:
@@ -206,11 +206,19 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         cluster = _cluster(settings, nodes, node_mb, per_container_mb)
     preemption = _fair_preemption(settings, starves_s) if is_fair else _preemption(settings)
     scheduler = Scheduler(
-        is_fair, preemption is not None, bool(preemption and preemption["intra_queue"]), _NODE_MB not in settings
+        is_fair,
+        preemption is not None,
+        bool(preemption and preemption["intra_queue"]),
+        _NODE_MB not in settings,
+        has_users,
     )
     imported.losses = [*in_scheduler(imported.losses, scheduler), *losses_of(settings, leaves, scheduler)]
     imported.losses += settings.losses
     basis = imported.basis
+    of_queues = {}
+    if not is_fair:
+        paths = ([leaf.path for leaf in leaves], [parent.path for parent in parents])
+        of_queues = queue_settings(settings, *paths, has_users)
     imported.experiment = {
         "name": name,
         "engine": "sim",
@@ -227,7 +235,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
                 },
                 "offswitch_per_heartbeat": _per_heartbeat(settings, is_fair),
                 "preemption": preemption,
-                **_tree(leaves, parents, preempts=preemption is not None),
+                **_tree(leaves, parents, of_queues, preempts=preemption is not None),
             },
             "job_selection": "priority",
             "task_eviction": "newest",
@@ -266,8 +274,10 @@ def _queues(
     return False, leaves, parents, 0.0
 
 
-def _tree(leaves: Sequence[Leaf], parents: Sequence[Parent], preempts: bool) -> dict[str, Any]:
-    """The options of the allocation about the tree of queues; none of a flat one where all queues may be preempted."""
+def _tree(
+    leaves: Sequence[Leaf], parents: Sequence[Parent], of_queues: Mapping[str, dict[str, Any]], preempts: bool
+) -> dict[str, Any]:
+    """The options of the allocation about the tree of queues; ``of_queues``: what else is set, by path."""
     names = queue_names(leaves) | {parent.path: f"root.{parent.path}" for parent in parents}
     inside: dict[str, list[str]] = {parent.path: [] for parent in parents}
     for path, name in names.items():
@@ -275,26 +285,9 @@ def _tree(leaves: Sequence[Leaf], parents: Sequence[Parent], preempts: bool) -> 
             inside[above].append(name)
     tree = {names[each.path]: {"queues": inside[each.path], "maximum": each.maximum} for each in parents}
     spared = [names[leaf.path] for leaf in leaves if leaf.is_disabled] if preempts else []
-    return {**({"parents": tree} if tree else {}), **({"disable_preemption": spared} if spared else {})}
-
-
-def _of_one_user(settings: Settings, leaves: Iterable[Leaf], imported: Imported) -> Iterator[Leaf]:
-    """The leaves; those whose applications are all of one user have what he may hold (``user-limit-factor``) as their
-    maximum."""
-    assert imported.applications is not None
-    users: dict[str, set[str | None]] = {}
-    for job in imported.applications.jobs:
-        users.setdefault(job.queue or "", set()).add(job.user)
-    names = queue_names(list(leaves))
-    for leaf in leaves:
-        most = user_limit(settings, leaf)
-        of = users.get(names[leaf.path], set())
-        if len(of) == 1 and None not in of and most is not None and most >= Fraction(str(leaf.capacity)):
-            why = "all its applications are of one user, who may hold no more (user-limit-factor)"
-            imported.assume(f"the maximum of queue {leaf.path}", f"{float(most):g}", why, Effect.NOTHING)
-            yield replace(leaf, maximum=float(most))
-        else:
-            yield leaf
+    named = {names.get(path, "root"): each for path, each in of_queues.items()}
+    parts = {"parents": tree, "disable_preemption": spared, "settings": named}
+    return {key: part for key, part in parts.items() if part}
 
 
 def _cores(settings: Settings) -> int | None:
@@ -369,6 +362,11 @@ def _preemption(settings: Settings) -> dict[str, Any] | None:
             for key, name in _SHARES_WITHIN.items()
             if f"{_WITHIN}{name}" in settings
         },
+        **{
+            name: settings.take(f"{_PREEMPTION}{name}", False, flag)
+            for name in _BY_RESERVED
+            if f"{_PREEMPTION}{name}" in settings
+        },
     }
 
 
@@ -377,6 +375,9 @@ _SHARES_WITHIN = {
     "intra_queue_max_allowable_limit": "max-allowable-limit",
     "intra_queue_minimum_threshold": "minimum-threshold",
 }
+
+
+_BY_RESERVED = ("select_based_on_reserved_containers", "additional_res_balance_based_on_reserved_containers")
 
 
 _LONGEST_WAIT_S = 1e8
@@ -430,17 +431,17 @@ def _memory_mb(value: int, imported: Imported) -> int:
 def write_import(imported: Imported, sources: Sources, out: Path) -> None:
     """Write the experiment, and beside it its applications, if any.
 
-    Raises ConfigError: it would write over a file that was read; RunError.
+    Raises ConfigError: a file to write is one of those that were read; RunError.
     """
     workload: dict[str, Any] = {"jobs": _example_jobs(imported.experiment["scheduler"]["allocation"]["queues"])}
-    given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
     beside = out.with_suffix(".jobs.jsonl")
-    if imported.applications is not None and beside.exists() and any(map(beside.samefile, given)):
+    read = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
+    if imported.applications is not None and beside.exists() and any(map(beside.samefile, read)):
         raise ConfigError(f"{beside}: is a file that the command reads; write to another file than {out}")
     if imported.applications is not None:
         write_workload(beside, Trace(imported.applications.header, iter(imported.applications.jobs)))
         workload = {"trace": {"format": "natjam", "path": beside.name}}
-    lines = [f"Made by natjam import yarn from {', '.join(path.name for path in given)}."]
+    lines = [f"Made by natjam import yarn from {', '.join(path.name for path in read)}."]
     lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.losses)]
     head = "".join(f"# {printable(line)}\n" for line in lines)
     with written_whole(out) as unfinished:

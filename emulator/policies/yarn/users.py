@@ -9,7 +9,8 @@ container.
 The ApplicationMasters of a queue hold together at most ``maximum-am-resource-percent`` of what it may use, and those of
 a user his part of that.  While none runs, one may start whatever its size.
 
-(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.)
+(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.  Held against the examples of its documentation, and against runs
+of its ResourceManager with several users: docs/yarn.md.)
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class QueueLimits(Frozen):
     """``minimum-user-limit-percent``: the part of the queue that a user may hold, however many are active."""
     user_weights: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = msgspec.field(default_factory=dict)
     """``user-settings.<user>.weight``: how many times the limit of other users each of these has."""
-    maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
-    """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold."""
+    maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold.  None: any."""
 
     @property
     def limits_nobody(self) -> bool:
@@ -81,22 +82,26 @@ def user_limit(
     return found if weight == 1 else _down((each * weight for each in found), smallest)
 
 
-def masters_limit(limits: QueueLimits, usable: Resources, smallest: Resources) -> Resources:
-    """What the ApplicationMasters of a queue that can use so much may hold together."""
-    share = exact(limits.maximum_am_resource_percent)
+def masters_limit(share: Fraction, usable: Resources, smallest: Resources) -> Resources:
+    """What the ApplicationMasters of a queue that can use so much may hold together; ``share``: that of its
+    ``maximum-am-resource-percent``."""
     return _up((each * share for each in usable), smallest)
 
 
 def user_masters_limit(
-    limits: QueueLimits, guaranteed: Resources, active_users: int, weight: Fraction, smallest: Resources
+    limits: QueueLimits,
+    share: Fraction,
+    guaranteed: Resources,
+    active_users: int,
+    weight: Fraction,
+    smallest: Resources,
 ) -> Resources:
     """What the ApplicationMasters of one of so many active users may hold together."""
     part = max(exact(limits.minimum_user_limit_percent) / 100, Fraction(1, max(active_users, 1)))
     factor = Fraction(1)
     if limits.user_limit_factor is not None:
         factor = min(part * weight, Fraction(1)) * exact(limits.user_limit_factor)
-    share = exact(limits.maximum_am_resource_percent) * factor
-    return _up((each * share for each in guaranteed), smallest)
+    return _up((each * share * factor for each in guaranteed), smallest)
 
 
 def may_start(master: Resources, held: Resources, limit: Resources) -> bool:
