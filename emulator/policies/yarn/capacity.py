@@ -155,6 +155,8 @@ class Queue:
     used: Resources = ()
     """What is held of it, with what is reserved."""
     reserved: Resources = ()
+    users: tuple[dict[str, Resources], dict[str, Resources]] | None = None
+    """What each of its users holds, and what he may; None: it is to be computed."""
 
     def add(self, child: Queue) -> None:
         """A queue is in it; ``disable_preemption`` is inherited."""
@@ -291,6 +293,7 @@ class CapacityScheduler:
         """An application is there; it asks for nothing yet."""
         self._submitted += 1
         application = RunningApplication(name, queue, priority, self._submitted, self.none, self.none, user=user)
+        queue.users = None
         queue.applications.append(application)
         return application
 
@@ -300,6 +303,7 @@ class CapacityScheduler:
         self.pending += 1
         self._resuming[request.only_on] += 1
         application = request.application
+        application.queue.users = None
         if request.is_master and application.master is None:
             application.master, application.is_waiting = request.amount, True
             self._admit(application.queue)
@@ -308,6 +312,7 @@ class CapacityScheduler:
         """An application asks for that container no longer; where it is reserved it is given up when the node
         reports."""
         request.application.requests.remove(request)
+        request.application.queue.users = None
         self.pending -= 1
         self._resuming[request.only_on] -= 1
 
@@ -332,6 +337,7 @@ class CapacityScheduler:
     def end(self, application: RunningApplication) -> None:
         """An application is gone."""
         application.queue.applications.remove(application)
+        application.queue.users = None
         self._left.append(application.queue)
 
     def unreserve(self, request: Request, node: str) -> Step:
@@ -483,6 +489,7 @@ class CapacityScheduler:
     def _charge(self, request: Request, sign: int) -> None:
         amount = tuple(sign * each for each in request.amount)
         request.application.used = plus(request.application.used, amount)
+        request.application.queue.users = None
         for queue in request.application.queue.path:
             queue.used = plus(queue.used, amount)
 
@@ -541,6 +548,11 @@ class CapacityScheduler:
 
     def _users(self, queue: Queue) -> tuple[dict[str, Resources], dict[str, Resources]]:
         """What each user of a leaf holds, and what he may."""
+        if queue.users is None:
+            queue.users = self._computed_users(queue)
+        return queue.users
+
+    def _computed_users(self, queue: Queue) -> tuple[dict[str, Resources], dict[str, Resources]]:
         amounts, limits = self.amounts, queue.limits
         held: dict[str, Resources] = {}
         for application in queue.applications:
@@ -549,14 +561,17 @@ class CapacityScheduler:
         use = QueueUse(
             queue.guaranteed,
             queue.maximum,
-            sum((amounts.ratio(each, amounts.whole) for each in held.values()), Fraction(0)),
+            Fraction(sum(amounts.shares(each)[0] for each in held.values()), amounts.shares(amounts.whole)[0] or 1),
             total((held[user] for user in active), amounts.none),
             sum(map(limits.weight_of, active), Fraction(0)),
         )
-        return held, {user: user_limit(limits, use, limits.weight_of(user), self._smallest, amounts) for user in held}
+        weights = {user: limits.weight_of(user) for user in held}
+        of_weight = {each: user_limit(limits, use, each, self._smallest, amounts) for each in {*weights.values()}}
+        return held, {user: of_weight[weight] for user, weight in weights.items()}
 
     def _admit(self, queue: Queue) -> None:
         """The applications whose ApplicationMasters may start ask from now on, in their order."""
+        queue.users = None
         waiting = [each for each in queue.applications if each.is_waiting]
         limits, none = queue.limits, self.amounts.none
         if limits.maximum_am_resource_percent is None:
