@@ -94,6 +94,11 @@ class Request:
         return (self.only_on == node and self.holds != ()) if self.only_on else node not in self.application.avoids
 
     @property
+    def label(self) -> str:
+        """Its name among those of all applications."""
+        return f"{self.application.name}/{self.name}"
+
+    @property
     def is_master(self) -> bool:
         """Whether it is for the ApplicationMaster."""
         return self.number == 0
@@ -607,11 +612,11 @@ class CapacityScheduler:
     def _application(self, application: RunningApplication, now_ns: int) -> Application:
         none = self.amounts.none
         held, leaving = (
-            [_held(each, each.name, each.node, each.container, now_ns) for each in those.values()]
+            [_held(each, each.label, each.node, each.container, now_ns) for each in those.values()]
             for those in (application.held, application.leaving)
         )
         reserved = [
-            _held(request, f"{request.name}@{node}", node, request.reserved[node], now_ns)
+            _held(request, f"{request.label}@{node}", node, request.reserved[node], now_ns)
             for node, request in sorted(self.reserved.items(), key=lambda pair: self._gives_up_first(pair[0]))
             if request.application is application
         ]
@@ -620,9 +625,8 @@ class CapacityScheduler:
 
 
 def _held(request: Request, name: str, node: str, number: int, now_ns: int) -> Held:
-    """A container or a reservation, named after its application."""
     return Held(
-        f"{request.application.name}/{name}",
+        name,
         request.amount,
         node,
         request.priority,
