@@ -4,15 +4,19 @@ and heartbeats that are left out make no difference."""
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, sized
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, sized
+from cluster_cases import run as run_of_any
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated import CheckedCluster
 
 from emulator.chaos.faulty_cluster import BadNetwork
+from emulator.core.resource_manager.applications import NodeState
 from emulator.core.settings import OverheadSettings, Settings
 from emulator.policies import axes as policies
 from emulator.policies.resources import WHOLE_PPM, fits, plus, total
@@ -74,6 +78,23 @@ def _with_their_queues(case: Case) -> Case:
 
 
 SIZED = yarns(CALM).flatmap(with_sizes)
+
+
+def masters_leave_too_little(cluster: CheckedCluster) -> bool:
+    """Whether all jobs wait, and one of them for more than their ApplicationMasters leave of the cluster: then YARN
+    lets them wait for ever, because it keeps for a request what its queue may still hold, and gives that to nobody."""
+    state = cluster.machine_of_rm().state
+    jobs = state.applications.values()
+    if not all(job.requests.pending and job.containers.keys() <= {job.master} for job in jobs):
+        return False
+    nodes = [node.settings.resources for node in state.nodes.values() if node.state is NodeState.ALIVE]
+    masters = [held.request for held in state.containers.values()]
+    wanted = [job.request_for(group) for job in jobs for group in job.facts.groups if job.requests.wanted(group.name)]
+    wanted += [job.master_request for job in jobs if job.requests.application_master is not None]
+    return any(not fits(total([*masters, each], ()), total(nodes, ())) for each in wanted)
+
+
+run = partial(run_of_any, may_stand_still=masters_leave_too_little)
 
 
 @given(yarns(CALM) | SIZED)

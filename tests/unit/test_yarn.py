@@ -35,11 +35,20 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.settings import Settings
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import axes as policies
 from emulator.policies.resources import PARTS, plus
+from emulator.policies.schedulers.protocol import (
+    GroupFacts,
+    JobRequests,
+    JobSubmitted,
+    NodeAdded,
+    NodeRemoved,
+    QueueFacts,
+    SchedulerStarted,
+)
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.policies.yarn.amounts import Amounts
@@ -54,8 +63,11 @@ from emulator.policies.yarn.options import (
     YarnQueue,
     YarnQueueSettings,
 )
+from emulator.policies.yarn.scheduler import YarnScheduler
 from emulator.policies.yarn.tree import tree_of
 from emulator.policies.yarn.victims import Application, Held, select
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
 from emulator.vocabulary import REDUCE
 from tests.commands import invoked
 
@@ -433,6 +445,59 @@ class TestWhy:
         assert "  queue research is guaranteed 12 containers, holds 16 containers" in shown
         assert "beyond that: 1 killed" in shown
         assert "itself" not in shown, "YARN takes containers for a queue, for no job of it"
+
+
+class TestNodes:
+    def test_a_full_node_gives_only_what_resumes_there_in_what_it_holds(self):
+        scheduler = CapacityScheduler(tree_of(YarnOptions(queues={"q": YarnQueue(1)}))["root"], (UNIT,), 100)
+        scheduler.add_node("0", (UNIT,))
+        application = scheduler.submit("j", scheduler.root.children[0], 0)
+        scheduler.ask(Request(application, "0", (UNIT,), 1, 1))
+        scheduler.heartbeat("0")
+        scheduler.add_node("1", (UNIT,))
+        scheduler.least = (0,)
+        scheduler.ask(Request(application, "nothing", (0,), 1, 2))
+        assert scheduler.heartbeat("0") == []
+        assert scheduler.awaited == []
+        scheduler.ask(Request(application, "stopped", (UNIT,), 0, 3, only_on="0", holds=(UNIT,)))
+        assert scheduler.awaited == ["0"]
+        assert scheduler.heartbeat("0")[0].request.name == "stopped"
+
+    def test_without_nodes_nothing_is_taken(self):
+        scheduler = YarnScheduler(YarnOptions(100, TUNED, queues={"q": YarnQueue(1)}))
+        group = GroupFacts("reduce", 1, True)
+        scheduler.notify(
+            [
+                SchedulerStarted(1, 1, (QueueFacts("q", 1, 1),), mechanism="kill"),
+                NodeAdded("0", "", 1),
+                JobSubmitted("j", "q", 0, (group,), None, 0),
+                JobRequests("j", 1, {"reduce": 1}, (), (), 0),
+            ],
+            0,
+        )
+        until_ns = scheduler.notify([NodeRemoved("0")], 1).valid_until_ns
+        assert until_ns is not None
+        assert not scheduler.decide(until_ns).decisions
+
+    def test_a_job_waits_for_ever_for_more_than_its_queue_may_hold(self, tmp_path: Path):
+        experiment = """\
+name: waits
+engine: sim
+overheads: none
+cluster: {node_groups: [{count: 1, resources: {cpu: 16}}]}
+scheduler:
+  mechanism: kill
+  allocation:
+    name: yarn-capacity
+    queues: {production: {capacity: 0.25, maximum: 0.25}, research: {capacity: 0.75}}
+workload:
+  jobs:
+  - {name: large, queue: production, reduces: 1, reduce_s: 5, resources: {cpu: 4}}
+  - {name: other, queue: research, reduces: 2, reduce_s: 5, resources: {cpu: 4}}
+"""
+        (tmp_path / "e.yaml").write_text(experiment)
+        with pytest.raises(RunError, match="no task runs, and large wait for containers that they cannot get"):
+            simulated_history(resolve(load_experiment(tmp_path / "e.yaml")))
 
 
 class TestTrees:

@@ -262,6 +262,8 @@ class CapacityScheduler:
         """How many requests wait."""
         self._resuming = Counter[str]()
         """How many of them can go on one node only, where they hold something."""
+        self.changes = 0
+        """How often heartbeats have changed anything here."""
         self._submitted = self._numbered = 0
         self._left: list[Queue] = []
         """The queues that applications have left since a node reported: others may start after the next report."""
@@ -360,7 +362,10 @@ class CapacityScheduler:
     def heartbeat(self, name: str, most_given: int | None = None) -> list[Step]:
         """What is done on a node that reports, after all that has ended there; ``most_given``: how many containers may
         be given out, if not any number."""
-        steps = self._serve(self.nodes[name], most_given)
+        node = self.nodes[name]
+        self.changes += node.reserved is not None or bool(self._left)
+        steps = self._serve(node, most_given)
+        self.changes += len(steps)
         for queue in self._left:
             self._admit(queue)
         self._left.clear()
@@ -371,7 +376,7 @@ class CapacityScheduler:
         if node.reserved is not None:
             return self._look_at_reserved(node, node.reserved, most_given != 0)
         limit = self._per_heartbeat if most_given is None else min(self._per_heartbeat, most_given)
-        while given < limit and node.reserved is None and fits(self.least, node.free):
+        while given < limit and node.reserved is None and self._may_serve(node):
             found = self._assign(self.root, node, self.root.maximum).steps
             if not found:
                 break
@@ -379,8 +384,21 @@ class CapacityScheduler:
             given += 1
         return steps
 
+    def _may_serve(self, node: Node) -> bool:
+        """Whether it has enough left for any container; a process that is stopped there may need nothing more."""
+        return self.is_resumed_on(node.name) or (any(node.free) and fits(self.least, node.free))
+
+    def is_resumed_on(self, node: str) -> bool:
+        """Whether a request waits that only this node can serve: its process is stopped there."""
+        return self._resuming[node] > 0
+
+    @property
+    def awaited(self) -> list[str]:
+        """The nodes whose reports matter even if nothing is free there."""
+        return [*self.reserved, *(node for node in self._resuming if node in self.nodes and self.is_resumed_on(node))]
+
     def _look_at_reserved(self, node: Node, request: Request, may_give: bool) -> list[Step]:
-        if request not in request.application.requests or self._resuming[node.name]:
+        if request not in request.application.requests or self.is_resumed_on(node.name):
             return [self.unreserve(request, node.name)]
         if may_give and fits(request.takes, node.free):
             request.container = request.reserved.pop(node.name)
@@ -426,7 +444,9 @@ class CapacityScheduler:
         for application in queue.in_order() if any(each.requests for each in queue.applications) else ():
             if not self._is_below(queue, limit, application.reserved):
                 break
-            queue.current = limit
+            if queue.limits.maximum_am_resource_percent is not None and queue.current != limit:
+                queue.current = limit
+                self.changes += 1
             request = next((each for each in application.requests if each.may_go(node.name)), None)
             if request is None:
                 continue
@@ -451,7 +471,7 @@ class CapacityScheduler:
         is_full = any(each > 0 for each in lacks)
         may_reserve = self._may_reserve(request)
         if not fits(request.takes, node.free):
-            may_reserve = may_reserve and not self._resuming[node.name]
+            may_reserve = may_reserve and not self.is_resumed_on(node.name)
             return [self._reserve(request, node)] if may_reserve and not is_full else []
         steps: list[Step] = []
         if is_full or not may_reserve:

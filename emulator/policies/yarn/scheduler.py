@@ -142,9 +142,10 @@ class YarnScheduler(Scheduler):
         match events[-1]:
             case NodeHeartbeat(node=node):
                 left = None if self._limit is None else max(0, self._limit - len(self._containers))
-                is_no_op = len(events) == 1 and node not in self._capacity.reserved
+                before = self._capacity.changes
                 steps = self._capacity.heartbeat(node, left)
-                return self._answer([*self._grants(steps)], now_ns, is_no_op and not steps)
+                is_no_op = len(events) == 1 and self._capacity.changes == before
+                return self._answer([*self._grants(steps)], now_ns, is_no_op)
             case _:
                 return self._answer((), now_ns)
 
@@ -152,7 +153,7 @@ class YarnScheduler(Scheduler):
         """See ``Scheduler``."""
         self._forget_granted()
         planned_ns, self._round_ns = self._round_ns, None
-        if planned_ns is None or planned_ns > now_ns or self._monitor is None:
+        if planned_ns is None or planned_ns > now_ns or self._monitor is None or not self._capacity.nodes:
             return self._answer((), now_ns)
         found = self._monitor.round(planned_ns)
         reasons, decided = found.reasons, list[SchedulerDecision]()
@@ -172,7 +173,7 @@ class YarnScheduler(Scheduler):
         elif self._round_ns is None:
             rounds = (now_ns - self._phase_ns) // preemption.interval_ns + 1
             self._round_ns = self._phase_ns + rounds * preemption.interval_ns
-        heartbeats = (*capacity.reserved,) if capacity.pending or capacity.reserved else None
+        heartbeats = capacity.awaited if capacity.pending or capacity.reserved else None
         return Answer(decided, self._round_ns, heartbeats=heartbeats, is_no_op=is_no_op)
 
     # ---- what has happened ----
