@@ -36,6 +36,7 @@ from typing import NamedTuple
 from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
 from emulator.policies.yarn.amounts import Amounts, exact, single
 from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.options import FairQueue
 from emulator.policies.yarn.users import (
     QueueLimits,
     QueueUse,
@@ -148,6 +149,10 @@ class Queue:
     is_disabled: bool = False
     """``disable_preemption``."""
     limits: QueueLimits = field(default_factory=QueueLimits)
+    is_dominant: bool = False
+    """Whether what is in it is served by dominant shares (``drf``)."""
+    fair: FairQueue | None = None
+    """What the FairScheduler has of it, if that decides."""
     parent: Queue | None = None
     children: list[Queue] = field(default_factory=list)
     applications: list[RunningApplication] = field(default_factory=list)
@@ -157,6 +162,8 @@ class Queue:
     """The share of the cluster that it is guaranteed."""
     guaranteed: Resources = ()
     maximum: Resources = ()
+    least: Resources = ()
+    """``minResources``."""
     used: Resources = ()
     """What is held of it, with what is reserved."""
     reserved: Resources = ()
@@ -176,8 +183,15 @@ class Queue:
         self.share = self.capacity * (self.parent.share if self.parent else 1)
         guaranteed, most = single(single(self.capacity) * guaranteed), single(single(self.largest) * most)
         self.guaranteed, self.maximum = (tuple(int(each * share) for each in whole) for share in (guaranteed, most))
+        self.least = tuple(int(each * exact(self.fair.min_share)) for each in whole) if self.fair else ()
         for child in self.children:
             child.resize(whole, guaranteed, most)
+
+    @property
+    def of_fair(self) -> FairQueue:
+        """What the FairScheduler has of it, which decides."""
+        assert self.fair is not None
+        return self.fair
 
     @property
     def path(self) -> Iterator[Queue]:
@@ -204,9 +218,11 @@ class Queue:
         """The containers of its applications."""
         return (request for application in self.applications for request in application.held.values())
 
-    def in_order(self) -> list[RunningApplication]:
+    def in_order(self, amounts: Amounts) -> list[RunningApplication]:
         """Its applications in the order of service, without those that wait for their ApplicationMaster's turn."""
         running = (each for each in self.applications if not each.is_waiting)
+        if self.is_dominant:
+            return sorted(running, key=lambda each: (amounts.shares(each.used)[0], each.order))
         if self.is_fair:
             return sorted(running, key=lambda each: (each.used[0] - each.reserved[0], each.order))
         return sorted(running, key=lambda each: (-each.priority, each.order))
@@ -418,7 +434,7 @@ class CapacityScheduler:
         if not queue.children:
             return self._assign_leaf(queue, node, limit)
         kept = none
-        for child in sorted(queue.children, key=lambda child: self._rank(child, queue.by_priority)):
+        for child in sorted(queue.children, key=lambda child: self._rank(child, queue)):
             left = minus(minus(limit, kept), queue.used)
             turn = self._assign(child, node, common(plus(left, child.used), child.maximum))
             if turn.steps:
@@ -430,9 +446,14 @@ class CapacityScheduler:
         """Whether the queue may hold more, if so much of what is reserved is given up."""
         return self.amounts.more(limit, queue.used) or self.amounts.more(limit, minus(queue.used, reserved))
 
-    def _rank(self, queue: Queue, by_priority: bool) -> tuple[bool, int, Fraction, Fraction]:
+    def _rank(self, queue: Queue, parent: Queue) -> tuple[bool, int, Fraction, Fraction]:
+        if queue.fair is not None:
+            of = (queue.used, queue.least)
+            held, least = (self.amounts.shares(each)[0] if parent.is_dominant else each[0] for each in of)
+            by = Fraction(least) if held < least else exact(queue.fair.weight) or Fraction(1, 10**9)
+            return held >= least, 0, held / by, -queue.share
         used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
-        if by_priority:
+        if parent.by_priority:
             return used >= 1, -queue.priority, used, -queue.share
         return False, 0, used, -queue.share
 
@@ -441,7 +462,7 @@ class CapacityScheduler:
         headroom = minus(limit, queue.used)
         held, limits = ({}, {}) if queue.limits.limits_nobody else self._users(queue)
         over: Resources | None = amounts.none
-        for application in queue.in_order() if any(each.requests for each in queue.applications) else ():
+        for application in queue.in_order(self.amounts) if any(each.requests for each in queue.applications) else ():
             if not self._is_below(queue, limit, application.reserved):
                 break
             if queue.limits.maximum_am_resource_percent is not None and queue.current != limit:
@@ -552,7 +573,7 @@ class CapacityScheduler:
     def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
         """What a leaf wants, of each user at most what he may have; and the same without what is reserved."""
         held, limits = self._users(queue)
-        running = [each for each in queue.in_order() if each.requests]
+        running = [each for each in queue.in_order(self.amounts) if each.requests]
         asked = [
             (each.user, total((request.amount for request in each.requests), self.none), each.reserved)
             for each in running
@@ -582,6 +603,8 @@ class CapacityScheduler:
         held: dict[str, Resources] = {}
         for application in queue.applications:
             held[application.user] = plus(held.get(application.user, amounts.none), application.used)
+        if queue.fair is not None:
+            return held, dict.fromkeys(held, queue.maximum)
         active = {each.user for each in queue.applications if each.requests and not each.is_waiting}
         use = QueueUse(
             queue.guaranteed,
@@ -625,7 +648,7 @@ class CapacityScheduler:
     def applications(self, now_ns: int = 0) -> dict[str, list[Application]]:
         """The applications of each leaf, the last of its order first, with what they hold and have reserved."""
         return {
-            leaf.name: [self._application(each, now_ns) for each in reversed(leaf.in_order())]
+            leaf.name: [self._application(each, now_ns) for each in reversed(leaf.in_order(self.amounts))]
             for leaf in self.root.leaves
         }
 

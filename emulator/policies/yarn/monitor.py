@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from emulator.policies.yarn.capacity import CapacityScheduler, Request, Step
+from emulator.policies.yarn.fair import Starvation
 from emulator.policies.yarn.options import YarnPreemption
 from emulator.policies.yarn.reasons import Reasons
 from emulator.policies.yarn.victims import select
@@ -61,10 +62,12 @@ class PreemptionMonitor:
         self._scheduler = scheduler
         self._preemption = preemption
         self._marks = Marks(preemption.interval_ns, preemption.wait_ns)
+        self._starvation = None if scheduler.root.fair is None else Starvation(scheduler.root.all, preemption)
 
     def round(self, now_ns: int) -> Round:
         """One round: what it gives up and kills is no longer held of the queues."""
         scheduler, root = self._scheduler, self._scheduler.need()
+        waits = self._starvation.limit(root, scheduler.amounts, now_ns) if self._starvation else {}
         applications = scheduler.applications(now_ns)
         free = {name: node.free for name, node in scheduler.nodes.items()}
         selected = select(root, applications, free, self._preemption, scheduler.amounts)
@@ -84,5 +87,7 @@ class PreemptionMonitor:
         for request in killed:
             scheduler.kill(request)
         wanted = [held[name] for name in names if name in held]
-        reasons = Reasons(root, selected, self._preemption, scheduler.amounts, wanted, killed)
+        reasons = Reasons(
+            root, selected, self._preemption, scheduler.amounts, wanted, killed, bool(self._starvation), waits
+        )
         return Round(given_up, marked, killed, reasons)

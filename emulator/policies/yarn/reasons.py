@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from operator import gt
 from typing import NamedTuple, TypeAlias
@@ -33,8 +33,8 @@ class Shortage(NamedTuple):
     """A queue that lacks what it is guaranteed, or entitled to, and why it still does."""
 
     queue: str
-    verdicts: tuple[tuple[str, Verdict], ...]
-    """Of the queues that hold more than they are entitled to, or guaranteed."""
+    verdicts: tuple[tuple[str, Verdict | str], ...]
+    """Of the queues that hold more than they are entitled to, or guaranteed; or why it does not preempt yet."""
     why: str
 
 
@@ -50,6 +50,10 @@ class Reasons(NamedTuple):
     """The containers that it selects."""
     killed: Collection[Request]
     """Those of them that are killed in it; the others are marked."""
+    is_fair: bool = False
+    """Whether the FairScheduler decides."""
+    waits: Mapping[str, str] = {}
+    """Under the FairScheduler, why queues that are below their shares do not preempt yet."""
 
     def of(self, request: Request, words: Words) -> str:
         """Why a container is taken, in a line."""
@@ -71,7 +75,7 @@ class Reasons(NamedTuple):
             if verdict is not None or any(self._short(leaf)):
                 taken = "" if verdict is None else f"; {self._taken(leaf, verdict, words)}"
                 lines.append(
-                    f"queue {leaf.name} is guaranteed {words(leaf.guaranteed)}, holds {words(leaf.used)}, asks for"
+                    f"queue {leaf.name} {self._guaranteed(leaf, words)}, holds {words(leaf.used)}, asks for"
                     f" {words(leaf.pending)} more and is entitled to {words(leaf.ideal)}{taken}"
                 )
         return "\n".join(lines)
@@ -80,18 +84,26 @@ class Reasons(NamedTuple):
         """The queues that lack something while others hold more than they are entitled to, or guaranteed."""
         verdicts = [(leaf, verdict) for leaf in self.root.leaves if (verdict := self._verdict(leaf))]
         gives = "; ".join(
-            f"queue {leaf.name} is guaranteed {words(leaf.guaranteed)}, holds {words(leaf.used)} and is entitled to"
+            f"queue {leaf.name} {self._guaranteed(leaf, words)}, holds {words(leaf.used)} and is entitled to"
             f" {words(leaf.ideal)}: {self._taken(leaf, verdict, words)}"
             for leaf, verdict in verdicts
         )
         for leaf in self.root.leaves if verdicts else ():
             if any(self._short(leaf)):
-                has = f"is guaranteed {words(leaf.guaranteed)}, holds {words(leaf.used)} and asks for"
+                has = f"{self._guaranteed(leaf, words)}, holds {words(leaf.used)} and asks for"
                 yield Shortage(
                     leaf.name,
                     tuple((giver.name, verdict) for giver, verdict in verdicts),
                     f"queue {leaf.name} {has} {words(leaf.pending)} more; {gives}",
                 )
+
+        for leaf in self.root.leaves:
+            if (wait := self.waits.get(leaf.name)) is not None:
+                has = f"{self._guaranteed(leaf, words)} and holds {words(leaf.used)}"
+                yield Shortage(leaf.name, ((leaf.name, wait),), f"queue {leaf.name} {has}: {wait}")
+
+    def _guaranteed(self, leaf: Need, words: Words) -> str:
+        return f"{'has a fair share of' if self.is_fair else 'is guaranteed'} {words(leaf.guaranteed)}"
 
     def _short(self, leaf: Need) -> Resources:
         """What a queue asks for and lacks of what it is entitled to, or guaranteed."""
@@ -112,7 +124,7 @@ class Reasons(NamedTuple):
     def _taken(self, leaf: Need, verdict: Verdict, words: Words) -> str:
         preemption = self.preemption
         if verdict is Verdict.SPARED:
-            return "nothing is taken of it (disable_preemption)"
+            return f"nothing is taken of it ({'allowPreemptionFrom' if self.is_fair else 'disable_preemption'})"
         if verdict is Verdict.IGNORED:
             ignored = f"max_ignored_over_capacity {preemption.max_ignored_over_capacity:g}"
             return f"nothing is taken of it, since it is not beyond its guarantee by more than that share ({ignored})"
@@ -128,7 +140,8 @@ class Reasons(NamedTuple):
         if verdict is Verdict.TOO_LITTLE:
             return f"{said}, and no container that may go fits into this"
         killed, wanted = (self._count(each)[leaf.name] for each in (self.killed, self.wanted))
-        after = f"killed if still wanted after {preemption.max_wait_before_kill_s:g} s (max_wait_before_kill)"
+        setting = "waitTimeBeforeKill" if self.is_fair else "max_wait_before_kill"
+        after = f"killed if still wanted after {preemption.max_wait_before_kill_s:g} s ({setting})"
         fates = [f"{killed} killed"] if killed else []
         fates += [f"{counted(wanted - killed, 'container')} marked, {after}"] if wanted > killed else []
         return f"{said}: {', '.join(fates)}"

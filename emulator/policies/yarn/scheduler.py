@@ -331,7 +331,9 @@ class YarnScheduler(Scheduler):
         """Why the first application of each queue that lacks something waits, if that is another reason than before."""
         before, self._waits = self._waits, {}
         for found in shortages:
-            first = next((each for each in self._queues[found.queue].in_order() if each.requests), None)
+            first = next(
+                (each for each in self._queues[found.queue].in_order(self._capacity.amounts) if each.requests), None
+            )
             if first is not None:
                 self._waits[first.name] = found.verdicts
                 if before.get(first.name) != found.verdicts:
