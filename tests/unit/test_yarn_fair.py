@@ -39,7 +39,7 @@ CLUSTER_GB = 40
     ],
 )
 def test_shares_follow_weights_within_their_limits(queues: list, shares: list) -> None:
-    assert fair_shares(Fraction(CLUSTER_GB), [tuple(map(Fraction, each)) for each in queues]) == shares
+    assert fair_shares(Fraction(CLUSTER_GB), [(Fraction(a), Fraction(b), Fraction(c)) for a, b, c in queues]) == shares
 
 
 class Site:
@@ -66,9 +66,11 @@ class Site:
         jobs = (each for queue in self.queues.values() for each in queue.applications)
         return {each.name: len(each.held) for each in jobs}
 
-    def rounds(self, *, last: int, **preemption: float) -> list[Round]:
+    def rounds(self, *, last: int, threshold: float = 0.0) -> list[Round]:
         """The rounds of so many seconds."""
-        monitor = PreemptionMonitor(self.scheduler, YarnPreemption(1, 5, 1, 1, 0, **preemption))
+        monitor = PreemptionMonitor(
+            self.scheduler, YarnPreemption(1, 5, 1, 1, 0, cluster_utilization_threshold=threshold)
+        )
         return [monitor.round(second * 10**9) for second in range(last + 1)]
 
 
@@ -128,8 +130,8 @@ class TestPreemption:
         site.job("long", "adhoc", 32)
         application = site.scheduler.submit("large", site.queues["prod"], 0)
         site.scheduler.ask(Request(application, "1", (11,), 1, 1))
-        assert not taken(site.rounds(last=30, cluster_utilization_threshold=0.9))[0], "32 of 40"
-        assert taken(site.rounds(last=30, cluster_utilization_threshold=0.8))[0] == 2
+        assert not taken(site.rounds(last=30, threshold=0.9))[0], "32 of 40"
+        assert taken(site.rounds(last=30, threshold=0.8))[0] == 2
 
     def test_a_queue_with_its_share_is_not_counted_as_starving_from_before(self) -> None:
         site = self.full(self.HALF)
@@ -143,9 +145,7 @@ class TestOrders:
         site = Site({}, {"p": YarnParent(("prod", "idle"))})
         site.job("first", "prod", 60)
         assert site.held() == {"first": 40}
-        root = site.scheduler.need()
         monitor = PreemptionMonitor(site.scheduler, ALL_AT_ONCE)
-        assert root.leaves
         of_queue = {leaf.name: leaf.guaranteed[0] for leaf in monitor.round(0).reasons.root.leaves}
         assert of_queue == {"prod": 40, "idle": 0, "adhoc": 0}
 

@@ -97,7 +97,8 @@ class Reasons(NamedTuple):
                     f"queue {leaf.name} {has} {words(leaf.pending)} more; {gives}",
                 )
 
-        for leaf in self.root.leaves:
+        beyond = any(self.amounts.more(leaf.used, leaf.guaranteed) for leaf in self.root.leaves)
+        for leaf in self.root.leaves if beyond else ():
             if (wait := self.waits.get(leaf.name)) is not None:
                 has = f"{self._guaranteed(leaf, words)} and holds {words(leaf.used)}"
                 yield Shortage(leaf.name, ((leaf.name, wait),), f"queue {leaf.name} {has}: {wait}")
