@@ -255,9 +255,7 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     state.submit(after)
     assert plan.add(after) == (("n0",), 420 * SECOND_NS)
     kept_from_now_on = Plan(state, SECOND_NS)
-    kept_from_now_on.keep(
-        state.mask(("n0",)), SECOND_NS, 201 * SECOND_NS
-    )  # until 180 s, when a is still there
+    kept_from_now_on.keep(state.mask(("n0",)), SECOND_NS, 201 * SECOND_NS)  # until 180 s, when a is still there
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
 
 
