@@ -198,8 +198,8 @@ class JobEntry(Strict):
     mechanism: ReclaimMechanism | None = None
     """What happens to its tasks when they are taken back.  Null: as its queue says."""
     details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=not_)
-    """What it is to kube-scheduler, Kueue or Slurm: ``{kind: kubernetes | kueue | slurm, ...}``, with the fields of
-    ``emulator.sites``."""
+    """What it is to kube-scheduler, Kueue, Slurm or YARN: ``{kind: kubernetes | kueue | slurm | yarn, ...}``, with the
+    fields of ``emulator.sites``."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None

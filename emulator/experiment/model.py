@@ -347,6 +347,15 @@ class Allocation(Strict):
         """The allocation of natjam that it names; None: it is the user's own."""
         return ALLOCATION.by_name.get(self.name)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What its policy gets: the keys beside its name, and the shares of the queues if it asks for them."""
+        options, known = self.model_extra or {}, self.known
+        if known is None or known.options is None or "queues" not in known.options.__struct_fields__:
+            return options
+        shares = {name: {"capacity": of.capacity, "maximum": of.maximum} for name, of in self.queues.items()}
+        return {**options, "queues": shares}
+
     @model_validator(mode="before")
     @classmethod
     def _default_maximum(cls, data: Any) -> Any:
@@ -437,7 +446,7 @@ class Scheduler(Strict):
         """The chosen policy on ``axis``."""
         value = getattr(self, axis)
         if isinstance(value, Allocation):
-            return Choice(name=value.name, **(value.model_extra or {}))
+            return Choice(name=value.name, **value.options)
         return value if isinstance(value, Choice) else Choice(name=value)
 
     @model_validator(mode="before")

@@ -24,7 +24,7 @@ from emulator.policies.yarn.users import (
 
 CLUSTER = Amounts((1000,))
 SMALLEST = (1,)
-ONE = Fraction(1)
+ONE, TENTH = Fraction(1), Fraction(1, 10)
 
 
 def limit_of(
@@ -84,9 +84,9 @@ def test_who_holds_more_than_his_limit_gets_nothing_unless_he_gives_up_what_is_r
 class TestApplicationMasters:
     def test_documented_maximum_am_resource_percent(self) -> None:
         """0.1 is 10% of the queue; of a queue's users each has his part of what it is guaranteed."""
-        limits = QueueLimits(maximum_am_resource_percent=0.1, minimum_user_limit_percent=25, user_limit_factor=1.0)
-        assert masters_limit(limits, (1000,), SMALLEST) == (100,)
-        parts = [user_masters_limit(limits, (1000,), users, ONE, SMALLEST) for users in (1, 2, 4, 8)]
+        limits = QueueLimits(minimum_user_limit_percent=25, user_limit_factor=1.0)
+        assert masters_limit(TENTH, (1000,), SMALLEST) == (100,)
+        parts = [user_masters_limit(limits, TENTH, (1000,), users, ONE, SMALLEST) for users in (1, 2, 4, 8)]
         assert parts == [(100,), (50,), (25,), (25,)]
 
     def test_one_may_always_start(self) -> None:
@@ -95,5 +95,5 @@ class TestApplicationMasters:
         assert not may_start((3,), (3,), (5,))
 
     def test_without_a_factor_a_user_has_the_queues_part(self) -> None:
-        limits = QueueLimits(maximum_am_resource_percent=0.1, minimum_user_limit_percent=25)
-        assert user_masters_limit(limits, (1000,), 4, ONE, SMALLEST) == (100,)
+        limits = QueueLimits(minimum_user_limit_percent=25)
+        assert user_masters_limit(limits, TENTH, (1000,), 4, ONE, SMALLEST) == (100,)

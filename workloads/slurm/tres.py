@@ -131,7 +131,7 @@ COMMAND_OF_ASSOCIATIONS = (
     "Priority"
 )
 """Prints what ``read_associations`` reads."""
-_PRINTED = {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}
+_PRINTED = {"Par Name": "ParentName", "Def QOS": "DefaultQOS", "Fairshare": "Share"}
 """Heads of columns that sacctmgr prints in other words than its page has."""
 
 

@@ -141,13 +141,14 @@ def first_event(settings: Settings) -> SchedulerStarted:
     node, may_stop = settings.nodes[0], stopping(settings.scheduler.mechanism.among)
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return SchedulerStarted(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
+    mechanism = settings.scheduler.mechanism.name
+    return SchedulerStarted(VERSION, settings.seed, queues, master, held, mechanism, node.resource_names)
 
 
 def _waits(application: Application) -> JobRequests:
     requests = application.requests
     suspended = tuple(
-        Suspended(resume.task.group, resume.task.number, resume.node, resume.container is not None)
+        Suspended(*resume.task, resume.node, resume.container is not None, resume.container or "")
         for resume, _ in requests.resumes.values()
     )
     new = {group: len(since) for group, since in requests.since.items() if since}

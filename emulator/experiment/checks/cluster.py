@@ -9,12 +9,12 @@ from typing import Any
 
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
-from emulator.experiment.checks.scheduler import FLUID, giving_shares
+from emulator.experiment.checks.scheduler import FLUID, YARN, giving_shares
 from emulator.experiment.expand import asked_of, request_of, vector_of_group
 from emulator.experiment.model import CPU, MEMORY, Cluster, NodeGroup, Scheduler, Workload, filled_in, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.policy import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
+from emulator.policies.policy import AllocationPolicy, SchedulerAllocation, ShareAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, written
 from emulator.vocabulary import Resources, counted
 from workloads.schema import JobEntry
@@ -37,7 +37,8 @@ def cluster_checks(
 ) -> list[Iterator[Problem]]:
     """Problems of the cluster, check by check; None is a part that was not valid by itself."""
     found = [_memory(cluster), _racks(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
-    return [*found, _slots(cluster, scheduler, workload), _sizes(cluster, scheduler, workload, engine)]
+    found += [_gangs_one_by_one(scheduler, workload), _slots(cluster, scheduler, workload)]
+    return [*found, _sizes(cluster, scheduler, workload, engine)]
 
 
 def _memory(cluster: Cluster) -> Iterator[Problem]:
@@ -63,7 +64,12 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
     if engine != FLUID and cluster.slots is not None:
         yield where, "is of containers for anything; remove cluster.slots, or set it to null"
     known = None if scheduler is None else scheduler.allocation.known
-    if scheduler is not None and isinstance(known, PacedAllocation) and scheduler.choice("mechanism").name != "wait":
+    if (
+        scheduler is not None
+        and known is not None
+        and known.name == YARN
+        and scheduler.choice("mechanism").name != "wait"
+    ):
         message = f"{known.name} takes nothing back for a transactional workload; set mechanism to wait"
         yield ("scheduler", "mechanism"), message
     kind = "steps" if availability.steps is not None else "spline"
@@ -123,6 +129,19 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
         yield ("scheduler", "victims"), "with cluster.slots only reduces can be preempted; remove it"
 
 
+def _gangs_one_by_one(scheduler: Scheduler | None, workload: Workload | None) -> Iterator[Problem]:
+    """Gangs under a scheduler that starts containers one by one."""
+    known = None if scheduler is None else scheduler.allocation.known
+    if not isinstance(known, SchedulerAllocation) or known.starts_gangs:
+        return
+    message = f"{known.name} starts containers one by one, and knows no gangs; remove it, or name another allocation"
+    if workload is not None and workload.trace is not None and workload.trace.gangs:
+        yield ("workload", "trace", "gangs"), message
+    for where, job in located_jobs(workload):
+        if job.gang_minimum is not None:
+            yield (*where, "gang"), message
+
+
 # ---- nodes with resources, and containers of the sizes that tasks ask for ----
 
 
@@ -154,7 +173,7 @@ def _no_gangs(cluster: Cluster, scheduler: Scheduler | None) -> str | None:
     known = None if scheduler is None else scheduler.allocation.known
     if isinstance(known, SchedulerAllocation):
         return None
-    if not isinstance(known, PacedAllocation) and type(known) is not AllocationPolicy:
+    if type(known) is not AllocationPolicy:
         return _GANGS
     return None if cluster.application_masters == "outside" else _MASTERS
 
@@ -221,7 +240,7 @@ def _taking_back(scheduler: Scheduler, allocation: AllocationPolicy | None) -> I
     mechanism = scheduler.choice("mechanism").name
     if mechanism == "wait":
         return
-    if not isinstance(allocation, PacedAllocation) and type(allocation) is not AllocationPolicy:
+    if type(allocation) is not AllocationPolicy:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
     elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
