@@ -24,6 +24,7 @@ from analysis.timeline import make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
+from emulator.experiment.checks.scheduler import YARN
 from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
@@ -33,6 +34,11 @@ from emulator.vocabulary import Resources, counted
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
+_ROUNDS = 10
+"""Most of YARN's rounds."""
+
+_NOBODY = {False: "itself", True: "-"}
+"""For whom it was evicted where no job is named: for its own, or for whom a scheduler does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ def evictions_table(explanation: Explanation) -> Table:
             f"{eviction.decision.t_s:.1f}",
             eviction.attempt,
             why(eviction.decision, eviction.chosen),
-            "\n".join(eviction.requesters) or "itself",
+            "\n".join(eviction.requesters) or _NOBODY[any(each.by == Chooser.SCHEDULER for each in eviction.asked)],
             eviction.why_job,
             _then(eviction),
             _went_on(eviction),
@@ -179,13 +185,17 @@ def notes(explanation: Explanation) -> list[str]:
 
 
 def said(explanation: Explanation) -> Iterator[str]:
-    """What a scheduler said when it gave the requested job a container, took one for it, or took one from it."""
-    known: set[tuple[float, str]] = set()
-    for decision in explanation.decisions if explanation.job is not None else ():
-        text = decision.candidates[0]["why"] if decision.by == Chooser.SCHEDULER else None
-        if text is not None and (decision.t_s, text) not in known:
-            known.add((decision.t_s, text))
-            yield f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ")
+    """What a scheduler said when it gave the requested job a container, took one for it, or took one from it; of a
+    whole run, what YARN said of each round that killed."""
+    named = [decision for decision in explanation.decisions if decision.by == Chooser.SCHEDULER]
+    texts = [(decision, text) for decision in named if (text := decision.candidates[0]["why"]) is not None]
+    if explanation.job is None:
+        texts = [(decision, text) for decision, text in texts if decision.rule == YARN and "\n" in text]
+    said = [*dict.fromkeys(f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ") for decision, text in texts)]
+    shown = said if explanation.job is not None else said[:_ROUNDS]
+    yield from shown
+    if len(said) > len(shown):
+        yield f"and {len(said) - len(shown)} more rounds that killed: --job and --attempt select some, --json has all"
 
 
 def waits(explanation: Explanation) -> Iterator[str]:

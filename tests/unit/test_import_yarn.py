@@ -84,8 +84,10 @@ class TestHadoopsOwnFiles:
         assert allocation["queues"]["sls_queue_3"] == {"capacity": 0.5, "maximum": 1.0}
         assert allocation["preemption"]["natural_termination_factor"] == 1.0
         told = {loss.what.partition("=")[0]: loss for loss in found.losses}
-        assert "fair share becomes its capacity" in told["yarn.resourcemanager.scheduler.class"].why
-        assert told["sls_queue_1: minSharePreemptionTimeout"].effect is Effect.DECIDES
+        assert "modelled by its documentation" in told["yarn.resourcemanager.scheduler.class"].why
+        assert allocation["settings"]["root"] == {"fair": {}}
+        of_queue = allocation["settings"]["sls_queue_1"]["fair"]
+        assert of_queue == {"weight": 0.25, "min_share": 1 / 48, "min_share_preemption_timeout_s": 2.0}
         assert told["yarn.scheduler.capacity.root.queues"].why == "the FairScheduler's queues are imported"
 
     def test_nothing_is_dropped_in_silence(self):
@@ -550,18 +552,45 @@ class TestTheFairSchedulersPreemption:
         "yarn.nodemanager.resource.memory-mb": 10240,
     }
 
-    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores") -> Imported:
+    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores", of_all: str = "") -> Imported:
         path = folder / "fair.xml"
         path.write_text(
             f"<allocations><queue name='prod'><weight>3.0</weight>{of_prod}</queue>"
-            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue></allocations>"
+            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue>{of_all}</allocations>"
         )
         return imported(site=hadoop(folder, "site.xml", self.SITE), fair=path, nodes=4)
 
-    def test_a_queue_starves_first(self, tmp_path: Path) -> None:
-        found = self.found(tmp_path, "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout>")
-        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 3615.0
-        assert "prod: fairSharePreemptionTimeout=3600" in by_effect(found.losses)[Effect.DECIDES]
+    def test_each_queue_has_its_times_and_what_it_does_not_say_is_inherited(self, tmp_path: Path) -> None:
+        found = self.found(
+            tmp_path,
+            "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout><minResources>4096 mb, 1 vcores"
+            "</minResources><minSharePreemptionTimeout>9223372036854775807</minSharePreemptionTimeout>"
+            "<allowPreemptionFrom>false</allowPreemptionFrom><schedulingPolicy>fifo</schedulingPolicy>",
+            of_all="<defaultFairSharePreemptionThreshold>0.8</defaultFairSharePreemptionThreshold>"
+            "<defaultMinSharePreemptionTimeout>60</defaultMinSharePreemptionTimeout>"
+            "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>",
+        )
+        allocation = found.experiment["scheduler"]["allocation"]
+        assert allocation["preemption"]["max_wait_before_kill_s"] == 15.0
+        assert allocation["preemption"]["cluster_utilization_threshold"] == 0.8
+        of_root = {"fair_share_preemption_threshold": 0.8, "min_share_preemption_timeout_s": 60.0}
+        assert allocation["settings"] == {
+            "root": {"fair": of_root, "ordering_policy": "drf"},
+            "prod": {
+                "fair": {
+                    "weight": 3.0,
+                    "min_share": 0.1,
+                    "min_share_preemption_timeout_s": 1e8,
+                    "fair_share_preemption_timeout_s": 3600.0,
+                },
+                "ordering_policy": "fifo",
+                "disable_preemption": True,
+            },
+            "adhoc": {"fair": {"weight": 1.0}, "ordering_policy": "drf"},
+        }
+        assert [loss.what.partition("=")[0] for loss in found.losses if loss.effect is Effect.DECIDES] == [
+            "yarn.resourcemanager.scheduler.class"
+        ]
 
     def test_without_a_timeout_nobody_preempts(self, tmp_path: Path) -> None:
         found = self.found(tmp_path, "<fairSharePreemptionThreshold>0.8</fairSharePreemptionThreshold>")

@@ -433,10 +433,18 @@ class TestWhy:
         found = json.loads(invoked("explain", out, "--json").output)
         whys = [each["why"] for each in found["evictions"]]
         assert len(whys) == 4
-        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 containers for production"), (
+        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 container for production"), (
             "its master's"
         )
         assert whys[0].startswith("yarn-capacity: queue research holds 16 containers")
+        (wait, *_) = found["let_start"]
+        assert wait["job"] == "production"
+        assert "1 container marked, killed if still wanted after 1 s (max_wait_before_kill)" in wait["why"]
+        assert wait["until_s"] < 45, "its queue lacks nothing then"
+        shown = invoked("explain", out).output
+        assert "  queue research is guaranteed 12 containers, holds 16 containers" in shown
+        assert "beyond that: 1 killed" in shown
+        assert "itself" not in shown, "YARN takes containers for a queue, for no job of it"
 
 
 class TestNodes:

@@ -23,7 +23,7 @@ from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_o
 from workloads.store import write_workload
 from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
 from workloads.yarn.queue_settings import queue_settings
-from workloads.yarn.queues import PREFIX, Leaf, Parent, capacity_queues, fair_queues
+from workloads.yarn.queues import PREFIX, FairQueues, Leaf, Parent, capacity_queues, fair_queues
 from workloads.yarn.settings import Settings, flag, number, share, whole
 
 _PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
@@ -185,7 +185,8 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     nodes = sources.nodes or ASSUMED_NODES
     if sources.nodes is None:
         imported.assume("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes")
-    is_fair, leaves, parents, starves_s = _queues(sources, settings, nodes * node_mb, imported)
+    fair, leaves, parents = _queues(sources, settings, nodes * node_mb, imported)
+    is_fair = fair is not None
     if sources.apps is not None:
         highest = settings.take(_MAX_PRIORITY, 0, whole)
         imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
@@ -195,16 +196,16 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     jobs = imported.applications.jobs if imported.applications else ()
     has_users = bool(jobs) and all(job.user for job in jobs)
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
-    allocated = as_allocated(jobs, least_mb)
+    allocated, cores = as_allocated(jobs, least_mb), _cores(settings, fair)
     if imported.applications is not None and len({(job.memory_bytes, job.cpu_thousandths) for job in allocated}) > 1:
         imported.applications.jobs = allocated
-        cluster = _sized_cluster(settings, nodes, node_mb, least_mb, imported)
+        cluster = _sized_cluster(settings, cores, nodes, node_mb, least_mb, imported)
     else:
         per_container_mb = min(container_mb(jobs, least_mb), node_mb)
         why = "all containers have one size"
         imported.assume("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why, Effect.NOTHING)
-        cluster = _cluster(settings, nodes, node_mb, per_container_mb)
-    preemption = _fair_preemption(settings, starves_s) if is_fair else _preemption(settings)
+        cluster = _cluster(settings, cores, nodes, node_mb, per_container_mb)
+    preemption = _preemption(settings) if fair is None else _fair_preemption(settings, fair)
     scheduler = Scheduler(
         is_fair,
         preemption is not None,
@@ -215,10 +216,8 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     imported.losses = [*in_scheduler(imported.losses, scheduler), *losses_of(settings, leaves, scheduler)]
     imported.losses += settings.losses
     basis = imported.basis
-    of_queues = {}
-    if not is_fair:
-        paths = ([leaf.path for leaf in leaves], [parent.path for parent in parents])
-        of_queues = queue_settings(settings, *paths, has_users)
+    paths = ([leaf.path for leaf in leaves], [parent.path for parent in parents])
+    of_queues = queue_settings(settings, *paths, has_users) if fair is None else fair.settings
     imported.experiment = {
         "name": name,
         "engine": "sim",
@@ -249,19 +248,18 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
 
 def _queues(
     sources: Sources, settings: Settings, cluster_mb: int, imported: Imported
-) -> tuple[bool, Sequence[Leaf], Sequence[Parent], float | None]:
-    """Whether the queues are the FairScheduler's, its leaves, the parents that are modelled, and how long a queue
-    starves before it preempts; None: it never does."""
+) -> tuple[FairQueues | None, Sequence[Leaf], Sequence[Parent]]:
+    """The FairScheduler's queues, if it decides; leaves; parents."""
     scheduler = settings.take(SCHEDULER, "CapacityScheduler", str)
     if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
         found = fair_queues(sources.fair, cluster_mb)
         imported.losses += found.losses
         loss = settings_of("yarn").loss(SITE, SCHEDULER, "FairScheduler", str(sources.fair))
         imported.losses += [] if loss is None else [loss]
-        if settings.take(_FAIR_PREEMPTION, False, flag) and found.starves_s is None:
+        if settings.take(_FAIR_PREEMPTION, False, flag) and not found.preempts:
             why = "nobody preempts: no queue has a time after which it does, and without one it never does"
             imported.lose(f"{_FAIR_PREEMPTION}=true", settings.where(_FAIR_PREEMPTION), why, Effect.NOTHING)
-        return True, found.leaves, (), found.starves_s
+        return found, found.leaves, found.parents
     if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
         given = sources.scheduler or "the given files"
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
@@ -271,7 +269,7 @@ def _queues(
     if sources.fair is not None:
         imported.lose(f"--fair {sources.fair}", sources.fair, f"the scheduler is {scheduler}", Effect.NOTHING)
     leaves, parents = capacity_queues(settings, cluster_mb)
-    return False, leaves, parents, 0.0
+    return None, leaves, parents
 
 
 def _tree(
@@ -290,18 +288,19 @@ def _tree(
     return {key: part for key, part in parts.items() if part}
 
 
-def _cores(settings: Settings) -> int | None:
-    """Virtual cores of a node; None: only memory counts (the DefaultResourceCalculator)."""
+def _cores(settings: Settings, fair: FairQueues | None) -> int | None:
+    """Virtual cores of a node; None: only memory counts (the DefaultResourceCalculator, or no ``drf``)."""
     calculator = settings.take(f"{PREFIX}resource-calculator", "DefaultResourceCalculator", str)
-    if not calculator.endswith("DominantResourceCalculator"):
+    if not (calculator.endswith("DominantResourceCalculator") if fair is None else fair.is_dominant):
         return None
     cores = settings.take("yarn.nodemanager.resource.cpu-vcores", 8, _size)
     return 8 if cores < 1 else cores
 
 
-def _sized_cluster(settings: Settings, nodes: int, node_mb: int, least_mb: int, imported: Imported) -> dict[str, Any]:
+def _sized_cluster(
+    settings: Settings, cores: int | None, nodes: int, node_mb: int, least_mb: int, imported: Imported
+) -> dict[str, Any]:
     """A cluster whose containers have the sizes of the applications' own."""
-    cores = _cores(settings)
     resources = {"memory_gb": _gb(node_mb), **({} if cores is None else {"cpu": cores})}
     master_mb = -(-settings.take(_MASTER_MB, 1536, _at_least_one) // least_mb) * least_mb
     why = "of MapReduce's ApplicationMasters; others have their own"
@@ -318,8 +317,8 @@ def _gb(size_mb: int) -> float:
     return size_mb * 1000 // 1024 / 1000
 
 
-def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
-    per_node, cores = node_mb // container_mb, _cores(settings)
+def _cluster(settings: Settings, cores: int | None, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
+    per_node = node_mb // container_mb
     if cores is not None:
         per_container = settings.take("yarn.scheduler.minimum-allocation-vcores", 1, _at_least_one)
         per_node = max(1, min(per_node, cores // per_container))
@@ -380,19 +379,16 @@ _SHARES_WITHIN = {
 _BY_RESERVED = ("select_based_on_reserved_containers", "additional_res_balance_based_on_reserved_containers")
 
 
-_LONGEST_WAIT_S = 1e8
-"""As long as an experiment may have it."""
-
-
-def _fair_preemption(settings: Settings, starves_s: float | None) -> dict[str, Any] | None:
-    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, when the queue has starved so
-    long, and after its wait; None: it is off, or no queue has a time after which it preempts."""
-    if starves_s is None or not settings.take(_FAIR_PREEMPTION, False, flag):
+def _fair_preemption(settings: Settings, fair: FairQueues) -> dict[str, Any] | None:
+    """The FairScheduler's preemption: all that is owed, at once; None: it is off, or no queue has a time after which it
+    preempts."""
+    if not fair.preempts or not settings.take(_FAIR_PREEMPTION, False, flag):
         return None
     return {
         "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
-        "max_wait_before_kill_s": min(
-            starves_s + settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms), _LONGEST_WAIT_S
+        "max_wait_before_kill_s": settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms),
+        "cluster_utilization_threshold": settings.take(
+            "yarn.scheduler.fair.preemption.cluster-utilization-threshold", 0.8, share
         ),
         "total_preemption_per_round": 1.0,
         "natural_termination_factor": 1.0,

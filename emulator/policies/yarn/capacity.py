@@ -36,6 +36,7 @@ from typing import NamedTuple
 from emulator.policies.resources import common, fits, lacking, minus, most, plus, total
 from emulator.policies.yarn.amounts import Amounts, exact, single
 from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.options import FairQueue
 from emulator.policies.yarn.users import (
     QueueLimits,
     QueueUse,
@@ -94,6 +95,11 @@ class Request:
         return (self.only_on == node and self.holds != ()) if self.only_on else node not in self.application.avoids
 
     @property
+    def label(self) -> str:
+        """Its name among those of all applications."""
+        return f"{self.application.name}/{self.name}"
+
+    @property
     def is_master(self) -> bool:
         """Whether it is for the ApplicationMaster."""
         return self.number == 0
@@ -143,6 +149,10 @@ class Queue:
     is_disabled: bool = False
     """``disable_preemption``."""
     limits: QueueLimits = field(default_factory=QueueLimits)
+    is_dominant: bool = False
+    """Whether what is in it is served by dominant shares (``drf``)."""
+    fair: FairQueue | None = None
+    """What the FairScheduler has of it, if that decides."""
     parent: Queue | None = None
     children: list[Queue] = field(default_factory=list)
     applications: list[RunningApplication] = field(default_factory=list)
@@ -152,9 +162,13 @@ class Queue:
     """The share of the cluster that it is guaranteed."""
     guaranteed: Resources = ()
     maximum: Resources = ()
+    least: Resources = ()
+    """``minResources``."""
     used: Resources = ()
     """What is held of it, with what is reserved."""
     reserved: Resources = ()
+    users: tuple[dict[str, Resources], dict[str, Resources]] | None = None
+    """What each of its users holds, and what he may; None: it is to be computed."""
 
     def add(self, child: Queue) -> None:
         """A queue is in it; ``disable_preemption`` is inherited."""
@@ -169,8 +183,15 @@ class Queue:
         self.share = self.capacity * (self.parent.share if self.parent else 1)
         guaranteed, most = single(single(self.capacity) * guaranteed), single(single(self.largest) * most)
         self.guaranteed, self.maximum = (tuple(int(each * share) for each in whole) for share in (guaranteed, most))
+        self.least = tuple(int(each * exact(self.fair.min_share)) for each in whole) if self.fair else ()
         for child in self.children:
             child.resize(whole, guaranteed, most)
+
+    @property
+    def of_fair(self) -> FairQueue:
+        """What the FairScheduler has of it, which decides."""
+        assert self.fair is not None
+        return self.fair
 
     @property
     def path(self) -> Iterator[Queue]:
@@ -197,9 +218,11 @@ class Queue:
         """The containers of its applications."""
         return (request for application in self.applications for request in application.held.values())
 
-    def in_order(self) -> list[RunningApplication]:
+    def in_order(self, amounts: Amounts) -> list[RunningApplication]:
         """Its applications in the order of service, without those that wait for their ApplicationMaster's turn."""
         running = (each for each in self.applications if not each.is_waiting)
+        if self.is_dominant:
+            return sorted(running, key=lambda each: (amounts.shares(each.used)[0], each.order))
         if self.is_fair:
             return sorted(running, key=lambda each: (each.used[0] - each.reserved[0], each.order))
         return sorted(running, key=lambda each: (-each.priority, each.order))
@@ -293,6 +316,7 @@ class CapacityScheduler:
         """An application is there; it asks for nothing yet."""
         self._submitted += 1
         application = RunningApplication(name, queue, priority, self._submitted, self.none, self.none, user=user)
+        queue.users = None
         queue.applications.append(application)
         return application
 
@@ -302,6 +326,7 @@ class CapacityScheduler:
         self.pending += 1
         self._resuming[request.only_on] += 1
         application = request.application
+        application.queue.users = None
         if request.is_master and application.master is None:
             application.master, application.is_waiting = request.amount, True
             self._admit(application.queue)
@@ -310,6 +335,7 @@ class CapacityScheduler:
         """An application asks for that container no longer; where it is reserved it is given up when the node
         reports."""
         request.application.requests.remove(request)
+        request.application.queue.users = None
         self.pending -= 1
         self._resuming[request.only_on] -= 1
 
@@ -334,6 +360,7 @@ class CapacityScheduler:
     def end(self, application: RunningApplication) -> None:
         """An application is gone."""
         application.queue.applications.remove(application)
+        application.queue.users = None
         self._left.append(application.queue)
 
     def unreserve(self, request: Request, node: str) -> Step:
@@ -407,7 +434,7 @@ class CapacityScheduler:
         if not queue.children:
             return self._assign_leaf(queue, node, limit)
         kept = none
-        for child in sorted(queue.children, key=lambda child: self._rank(child, queue.by_priority)):
+        for child in sorted(queue.children, key=lambda child: self._rank(child, queue)):
             left = minus(minus(limit, kept), queue.used)
             turn = self._assign(child, node, common(plus(left, child.used), child.maximum))
             if turn.steps:
@@ -419,9 +446,14 @@ class CapacityScheduler:
         """Whether the queue may hold more, if so much of what is reserved is given up."""
         return self.amounts.more(limit, queue.used) or self.amounts.more(limit, minus(queue.used, reserved))
 
-    def _rank(self, queue: Queue, by_priority: bool) -> tuple[bool, int, Fraction, Fraction]:
+    def _rank(self, queue: Queue, parent: Queue) -> tuple[bool, int, Fraction, Fraction]:
+        if queue.fair is not None:
+            of = (queue.used, queue.least)
+            held, least = (self.amounts.shares(each)[0] if parent.is_dominant else each[0] for each in of)
+            by = Fraction(least) if held < least else exact(queue.fair.weight) or Fraction(1, 10**9)
+            return held >= least, 0, held / by, -queue.share
         used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
-        if by_priority:
+        if parent.by_priority:
             return used >= 1, -queue.priority, used, -queue.share
         return False, 0, used, -queue.share
 
@@ -430,7 +462,7 @@ class CapacityScheduler:
         headroom = minus(limit, queue.used)
         held, limits = ({}, {}) if queue.limits.limits_nobody else self._users(queue)
         over: Resources | None = amounts.none
-        for application in queue.in_order() if any(each.requests for each in queue.applications) else ():
+        for application in queue.in_order(self.amounts) if any(each.requests for each in queue.applications) else ():
             if not self._is_below(queue, limit, application.reserved):
                 break
             if queue.limits.maximum_am_resource_percent is not None and queue.current != limit:
@@ -503,6 +535,7 @@ class CapacityScheduler:
     def _charge(self, request: Request, sign: int) -> None:
         amount = tuple(sign * each for each in request.amount)
         request.application.used = plus(request.application.used, amount)
+        request.application.queue.users = None
         for queue in request.application.queue.path:
             queue.used = plus(queue.used, amount)
 
@@ -540,7 +573,7 @@ class CapacityScheduler:
     def _pending(self, queue: Queue) -> tuple[Resources, Resources]:
         """What a leaf wants, of each user at most what he may have; and the same without what is reserved."""
         held, limits = self._users(queue)
-        running = [each for each in queue.in_order() if each.requests]
+        running = [each for each in queue.in_order(self.amounts) if each.requests]
         asked = [
             (each.user, total((request.amount for request in each.requests), self.none), each.reserved)
             for each in running
@@ -561,22 +594,32 @@ class CapacityScheduler:
 
     def _users(self, queue: Queue) -> tuple[dict[str, Resources], dict[str, Resources]]:
         """What each user of a leaf holds, and what he may."""
+        if queue.users is None:
+            queue.users = self._computed_users(queue)
+        return queue.users
+
+    def _computed_users(self, queue: Queue) -> tuple[dict[str, Resources], dict[str, Resources]]:
         amounts, limits = self.amounts, queue.limits
         held: dict[str, Resources] = {}
         for application in queue.applications:
             held[application.user] = plus(held.get(application.user, amounts.none), application.used)
+        if queue.fair is not None:
+            return held, dict.fromkeys(held, queue.maximum)
         active = {each.user for each in queue.applications if each.requests and not each.is_waiting}
         use = QueueUse(
             queue.guaranteed,
             queue.maximum,
-            sum((amounts.ratio(each, amounts.whole) for each in held.values()), Fraction(0)),
+            Fraction(sum(amounts.shares(each)[0] for each in held.values()), amounts.shares(amounts.whole)[0] or 1),
             total((held[user] for user in active), amounts.none),
             sum(map(limits.weight_of, active), Fraction(0)),
         )
-        return held, {user: user_limit(limits, use, limits.weight_of(user), self._smallest, amounts) for user in held}
+        weights = {user: limits.weight_of(user) for user in held}
+        of_weight = {each: user_limit(limits, use, each, self._smallest, amounts) for each in {*weights.values()}}
+        return held, {user: of_weight[weight] for user, weight in weights.items()}
 
     def _admit(self, queue: Queue) -> None:
         """The applications whose ApplicationMasters may start ask from now on, in their order."""
+        queue.users = None
         waiting = [each for each in queue.applications if each.is_waiting]
         limits, none = queue.limits, self.amounts.none
         if limits.maximum_am_resource_percent is None:
@@ -605,18 +648,18 @@ class CapacityScheduler:
     def applications(self, now_ns: int = 0) -> dict[str, list[Application]]:
         """The applications of each leaf, the last of its order first, with what they hold and have reserved."""
         return {
-            leaf.name: [self._application(each, now_ns) for each in reversed(leaf.in_order())]
+            leaf.name: [self._application(each, now_ns) for each in reversed(leaf.in_order(self.amounts))]
             for leaf in self.root.leaves
         }
 
     def _application(self, application: RunningApplication, now_ns: int) -> Application:
         none = self.amounts.none
         held, leaving = (
-            [_held(each, each.name, each.node, each.container, now_ns) for each in those.values()]
+            [_held(each, each.label, each.node, each.container, now_ns) for each in those.values()]
             for those in (application.held, application.leaving)
         )
         reserved = [
-            _held(request, f"{request.name}@{node}", node, request.reserved[node], now_ns)
+            _held(request, f"{request.label}@{node}", node, request.reserved[node], now_ns)
             for node, request in sorted(self.reserved.items(), key=lambda pair: self._gives_up_first(pair[0]))
             if request.application is application
         ]
@@ -625,9 +668,8 @@ class CapacityScheduler:
 
 
 def _held(request: Request, name: str, node: str, number: int, now_ns: int) -> Held:
-    """A container or a reservation, named after its application."""
     return Held(
-        f"{request.application.name}/{name}",
+        name,
         request.amount,
         node,
         request.priority,

@@ -10,15 +10,14 @@ container over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import gt
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from emulator.policies.yarn.capacity import CapacityScheduler, Request, Step
-from emulator.policies.yarn.ideal import Need
+from emulator.policies.yarn.fair import Starvation
 from emulator.policies.yarn.options import YarnPreemption
-from emulator.policies.yarn.victims import Selected, select
-from emulator.vocabulary import Resources
+from emulator.policies.yarn.reasons import Reasons
+from emulator.policies.yarn.victims import select
 
 
 class Marks:
@@ -53,31 +52,7 @@ class Round(NamedTuple):
     marked: Sequence[Request]
     killed: Sequence[Request]
     reasons: Reasons
-    """Why each of them."""
-
-
-class Reasons(NamedTuple):
-    """Why a round takes what it takes, for those who want it in words."""
-
-    root: Need
-    """The queues, and what was computed for each."""
-    selected: Selected
-
-    def of(self, request: Request, words: Callable[[Resources], str]) -> str:
-        """Why a container is taken; ``words``: an amount in words."""
-        name, queue = _name_of(request), request.application.queue.name
-        if name in self.selected.for_reserved:
-            return f"it makes free what is reserved on {request.node}"
-        if name in self.selected.inside_queues:
-            return f"applications of queue {queue} of higher priority lack what it holds"
-        own = next(leaf for leaf in self.root.leaves if leaf.name == queue)
-        short = ", ".join(leaf.name for leaf in self.root.leaves if any(map(gt, leaf.ideal, leaf.used)))
-        holds = f"holds {words(own.used)} and is entitled to {words(own.ideal)}"
-        return f"queue {queue} {holds}; this round takes {words(own.to_obtain)} for {short}"
-
-
-def _name_of(request: Request) -> str:
-    return f"{request.application.name}/{request.name}"
+    """Why each of them, and why not more."""
 
 
 class PreemptionMonitor:
@@ -87,10 +62,12 @@ class PreemptionMonitor:
         self._scheduler = scheduler
         self._preemption = preemption
         self._marks = Marks(preemption.interval_ns, preemption.wait_ns)
+        self._starvation = None if scheduler.root.fair is None else Starvation(scheduler.root.all, preemption)
 
     def round(self, now_ns: int) -> Round:
         """One round: what it gives up and kills is no longer held of the queues."""
         scheduler, root = self._scheduler, self._scheduler.need()
+        waits = self._starvation.limit(root, scheduler.amounts, now_ns) if self._starvation else {}
         applications = scheduler.applications(now_ns)
         free = {name: node.free for name, node in scheduler.nodes.items()}
         selected = select(root, applications, free, self._preemption, scheduler.amounts)
@@ -101,7 +78,7 @@ class PreemptionMonitor:
             for each in one.reserved
             if each.name in selected.given_up
         ]
-        held = {_name_of(each): each for leaf in scheduler.root.leaves for each in leaf.held}
+        held = {each.label: each for leaf in scheduler.root.leaves for each in leaf.held}
         names = dict.fromkeys((*selected.for_reserved, *selected.across_queues, *selected.inside_queues))
         known = {*self._marks.since_ns}
         due = self._marks.round([name for name in names if name in held], now_ns)
@@ -109,4 +86,8 @@ class PreemptionMonitor:
         killed = [held[name] for name in due]
         for request in killed:
             scheduler.kill(request)
-        return Round(given_up, marked, killed, Reasons(root, selected))
+        wanted = [held[name] for name in names if name in held]
+        reasons = Reasons(
+            root, selected, self._preemption, scheduler.amounts, wanted, killed, bool(self._starvation), waits
+        )
+        return Round(given_up, marked, killed, reasons)

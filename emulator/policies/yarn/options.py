@@ -43,6 +43,9 @@ class YarnPreemption(Frozen):
     additional_res_balance_based_on_reserved_containers: bool = False
     """Whether what is reserved counts as wanted, and containers are not expected to end by themselves."""
 
+    cluster_utilization_threshold: _Share = 0.0
+    """The FairScheduler's ``preemption.cluster-utilization-threshold``: nothing is taken while less is used of each
+    resource of the cluster."""
     observe_only: bool = False
     """Whether nothing is taken: the rounds only observe."""
 
@@ -74,6 +77,30 @@ class YarnQueue(Frozen):
     maximum: float = 1.0
 
 
+class FairQueue(Frozen):
+    """What the FairScheduler's allocation file says of a queue, beside its maximum; None: what it says of the queue
+    above, and of the root never, or half."""
+
+    weight: Annotated[float, msgspec.Meta(ge=0)] = 1.0
+    min_share: _Share = 0.0
+    """``minResources``, as a share of the cluster's memory."""
+    min_share_preemption_timeout_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """How long it is below its minimum before it preempts."""
+    fair_share_preemption_timeout_s: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """How long it is below the threshold of its fair share before it preempts."""
+    fair_share_preemption_threshold: _Share | None = None
+
+    def inside(self, above: FairQueue) -> FairQueue:
+        """The same in a queue that says this."""
+        inherited = (
+            "min_share_preemption_timeout_s",
+            "fair_share_preemption_timeout_s",
+            "fair_share_preemption_threshold",
+        )
+        unset = {name: getattr(above, name) for name in inherited if getattr(self, name) is None}
+        return msgspec.structs.replace(self, **unset)
+
+
 class OrderingPolicy(StrEnum):
     """``ordering-policy``: the order of the applications of a queue, or of the queues of a parent."""
 
@@ -81,6 +108,8 @@ class OrderingPolicy(StrEnum):
     FAIR = "fair"
     UTILIZATION = "utilization"
     PRIORITY_UTILIZATION = "priority-utilization"
+    DRF = "drf"
+    """Of the FairScheduler: by dominant shares."""
 
 
 class YarnQueueSettings(QueueLimits):
@@ -92,6 +121,8 @@ class YarnQueueSettings(QueueLimits):
     """Under ``priority-utilization`` of its parent; also of the preemption policy."""
     disable_preemption: bool = False
     """Whether nothing is taken from it for other queues; the queues in it have it, too."""
+    fair: FairQueue | None = None
+    """Under the FairScheduler, which decides if ``root`` has this."""
 
 
 class YarnOptions(Frozen):

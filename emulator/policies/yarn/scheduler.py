@@ -37,6 +37,7 @@ from emulator.policies.schedulers.protocol import (
     ContainerStarted,
     ContainerStopped,
     Event,
+    ExplainWait,
     GrantContainer,
     JobEnded,
     JobRequests,
@@ -52,6 +53,7 @@ from emulator.policies.schedulers.protocol import (
 from emulator.policies.yarn.capacity import CapacityScheduler, Request, RunningApplication, Step, StepKind
 from emulator.policies.yarn.monitor import PreemptionMonitor
 from emulator.policies.yarn.options import MEMORY, ROOT, YarnOptions
+from emulator.policies.yarn.reasons import Shortage
 from emulator.policies.yarn.tree import tree_of
 from emulator.sites.yarn import YarnDetails
 from emulator.vocabulary import MASTER, Resources
@@ -129,6 +131,8 @@ class YarnScheduler(Scheduler):
         """Of the rounds of the preemption policy."""
         self._round_ns: int | None = None
         """When the next one is."""
+        self._waits: dict[str, object] = {}
+        """What was last explained, of the jobs whose queues lack something."""
 
     def notify(self, events: Sequence[Event], now_ns: int) -> Answer:
         """See ``Scheduler``."""
@@ -152,13 +156,18 @@ class YarnScheduler(Scheduler):
         if planned_ns is None or planned_ns > now_ns or self._monitor is None or not self._capacity.nodes:
             return self._answer((), now_ns)
         found = self._monitor.round(planned_ns)
-        words = [found.reasons.of(each, self._in_words) for each in found.killed]
-        killed = [cast(_TaskRequest, each).id for each in found.killed]
-        return self._answer([ReclaimContainer(name, why=why) for name, why in zip(killed, words, strict=True)], now_ns)
+        reasons, decided = found.reasons, list[SchedulerDecision]()
+        for request in found.killed:
+            of_round = "" if decided else f"\n{reasons.in_words(self._in_words)}"
+            why = f"{reasons.of(request, self._in_words)}{of_round}"
+            decided.append(ReclaimContainer(cast(_TaskRequest, request).id, why=why))
+        return self._answer([*decided, *self._explain_waits(reasons.shortages(self._in_words))], now_ns)
 
     def _answer(self, decided: Sequence[SchedulerDecision], now_ns: int, is_no_op: bool = False) -> Answer:
         """What was decided, and when it is to be notified or asked again."""
         preemption, capacity = self._options.preemption, self._capacity
+        if self._waits and not capacity.pending:
+            decided, is_no_op = [*decided, *self._explain_waits(())], False
         if self._monitor is None or preemption is None or not capacity.pending:
             self._round_ns = None
         elif self._round_ns is None:
@@ -318,5 +327,22 @@ class YarnScheduler(Scheduler):
                 self._granted.setdefault((job, node, request.group, request.task), deque()).append(request)
                 yield GrantContainer(job, node, request.group, request.task)
 
+    def _explain_waits(self, shortages: Iterable[Shortage]) -> Iterator[ExplainWait]:
+        """Why the first application of each queue that lacks something waits, if that is another reason than before."""
+        before, self._waits = self._waits, {}
+        for found in shortages:
+            first = next(
+                (each for each in self._queues[found.queue].in_order(self._capacity.amounts) if each.requests), None
+            )
+            if first is not None:
+                self._waits[first.name] = found.verdicts
+                if before.get(first.name) != found.verdicts:
+                    yield ExplainWait(first.name, found.why)
+        for name in before:
+            if name not in self._waits and name in self._jobs and not self._jobs[name].has_ended:
+                yield ExplainWait(name)
+
     def _in_words(self, amount: Resources) -> str:
-        return written(amount, self._names) if self._names else f"{amount[0] / UNIT:.4g} containers"
+        if self._names:
+            return written(amount, self._names)
+        return f"{amount[0] / UNIT:.4g} container{'s' * (amount[0] != UNIT)}"

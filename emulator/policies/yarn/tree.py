@@ -7,12 +7,12 @@ from fractions import Fraction
 
 from emulator.policies.yarn.amounts import exact
 from emulator.policies.yarn.capacity import Queue
-from emulator.policies.yarn.options import ROOT, OrderingPolicy, YarnOptions, YarnQueueSettings
+from emulator.policies.yarn.options import ROOT, FairQueue, OrderingPolicy, YarnOptions, YarnQueueSettings
 
 
 def tree_of(options: YarnOptions) -> dict[str, Queue]:
     """The queues by name; ``root`` has all others below it."""
-    return {queue.name: queue for queue in _Tree(options).queue(ROOT, None).all}
+    return {queue.name: queue for queue in _Tree(options).queue(ROOT, None, None).all}
 
 
 class _Tree:
@@ -20,22 +20,28 @@ class _Tree:
         self._options = options
         self._inside = {child for parent in options.parents.values() for child in parent.queues}
 
-    def queue(self, name: str, parent: str | None) -> Queue:
-        """A queue with those in it."""
+    def queue(self, name: str, parent: str | None, above: FairQueue | None) -> Queue:
+        """A queue with those in it; ``above``: what the FairScheduler has of its parent, if that decides."""
         given = self._options.settings.get(name, YarnQueueSettings())
+        fair = given.fair if parent is None or above is None else (given.fair or FairQueue()).inside(above)
+        if parent is None and fair is not None:
+            fair = fair.inside(FairQueue(fair_share_preemption_threshold=0.5))
+        order = given.ordering_policy
         of = self._share(parent) if parent else Fraction(1)
         queue = Queue(
             name,
             self._share(name) / of if of else Fraction(0),
             min(Fraction(1), self._maximum(name) / self._maximum(parent or ROOT)),
             given.priority,
-            given.ordering_policy is OrderingPolicy.PRIORITY_UTILIZATION,
-            given.ordering_policy is OrderingPolicy.FAIR,
+            order is OrderingPolicy.PRIORITY_UTILIZATION,
+            order is OrderingPolicy.FAIR or (fair is not None and order is None),
             given.disable_preemption or name in self._options.disable_preemption,
             given,
+            order is OrderingPolicy.DRF,
+            fair,
         )
         for child in self._children(name):
-            queue.add(self.queue(child, name))
+            queue.add(self.queue(child, name, fair))
         return queue
 
     def _children(self, name: str) -> Iterator[str]:

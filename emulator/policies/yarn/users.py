@@ -15,7 +15,6 @@ of its ResourceManager with several users: docs/yarn.md.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated, NamedTuple
 
@@ -67,25 +66,24 @@ def user_limit(
 ) -> Resources:
     """What an active user of this weight may hold, in multiples of the smallest container."""
     current = guaranteed = amounts.larger(use.guaranteed, smallest)
-    consumed = _up((each * use.share for each in amounts.whole), smallest)
+    consumed = _up(amounts.whole, use.share, smallest)
     if not amounts.more(guaranteed, consumed):
         current = plus(consumed, smallest)
-    least = exact(limits.minimum_user_limit_percent) / 100
     equal = amounts.none
     if use.active_weights:
-        equal = _up(each / use.active_weights for each in map(Fraction, plus(use.active, smallest)))
-    part = amounts.larger(equal, _up(each * least for each in current))
+        equal = _up(plus(use.active, smallest), 1 / use.active_weights, smallest)
+    part = amounts.larger(equal, _up(current, exact(limits.minimum_user_limit_percent) / 100, smallest))
     largest = use.maximum
     if limits.user_limit_factor is not None and any(use.guaranteed):
-        largest = tuple(int(each * exact(limits.user_limit_factor)) for each in guaranteed)
-    found = _up(map(Fraction, amounts.smaller(part, largest)), smallest)
-    return found if weight == 1 else _down((each * weight for each in found), smallest)
+        largest = amounts.part(guaranteed, exact(limits.user_limit_factor))
+    found = _up(amounts.smaller(part, largest), Fraction(1), smallest)
+    return found if weight == 1 else Amounts(amounts.whole, _steps(smallest)).part(found, weight)
 
 
 def masters_limit(share: Fraction, usable: Resources, smallest: Resources) -> Resources:
     """What the ApplicationMasters of a queue that can use so much may hold together; ``share``: that of its
     ``maximum-am-resource-percent``."""
-    return _up((each * share for each in usable), smallest)
+    return _up(usable, share, smallest)
 
 
 def user_masters_limit(
@@ -101,7 +99,7 @@ def user_masters_limit(
     factor = Fraction(1)
     if limits.user_limit_factor is not None:
         factor = min(part * weight, Fraction(1)) * exact(limits.user_limit_factor)
-    return _up((each * share * factor for each in guaranteed), smallest)
+    return _up(guaranteed, share * factor, smallest)
 
 
 def may_start(master: Resources, held: Resources, limit: Resources) -> bool:
@@ -119,13 +117,12 @@ def to_give_up(limit: Resources, held: Resources, reserved: Resources, amounts: 
     return minus(held, limit)
 
 
-def _up(amount: Iterable[Fraction], step: Resources = ()) -> Resources:
-    """Up to whole steps, of 1 where there is none."""
-    found = [-(-each // 1) for each in amount]
-    steps = [each or 1 for each in step] or [1] * len(found)
-    return tuple(-(-each // size) * size for each, size in zip(found, steps, strict=True))
+def _up(amount: Resources, part: Fraction, smallest: Resources) -> Resources:
+    """That part of it, up to whole steps."""
+    of, divisor = part.as_integer_ratio()
+    return tuple(-(-each * of // (divisor * step)) * step for each, step in zip(amount, _steps(smallest), strict=True))
 
 
-def _down(amount: Iterable[Fraction], step: Resources) -> Resources:
-    """Down to whole steps."""
-    return tuple(int(each // (size or 1)) * (size or 1) for each, size in zip(amount, step, strict=True))
+def _steps(smallest: Resources) -> Resources:
+    """What limits are multiples of: the smallest container, of 1 where it has none."""
+    return tuple(each or 1 for each in smallest)
