@@ -110,7 +110,7 @@ def simulated(run: Record, seed: int) -> Outcomes:
 
 
 def experiment(run: Record) -> dict[str, Any]:
-    """The experiment that a record describes.  All its ApplicationMasters ask for what the first one does."""
+    """The experiment that a record describes."""
     leaves, parents, settings = dict[str, Any](), dict[str, Any](), dict[str, Any]()
     for name, shares, inside, own in _queues(run["queues"], 1.0, 1.0):
         settings |= {name: own} if own else {}
@@ -129,10 +129,7 @@ def experiment(run: Record) -> dict[str, Any]:
         "offswitch_per_heartbeat": run["offswitch"],
         "preemption": preemption,
     }
-    cluster = {
-        "node_groups": [{"count": 1, "resources": _resources(node, run)} for node in run["nodes"]],
-        "master_resources": _resources(run["jobs"][0]["am"], run),
-    }
+    cluster = {"node_groups": [{"count": 1, "resources": _resources(node, run)} for node in run["nodes"]]}
     mechanism = "wait" if preemption is None else "kill"
     return {
         "name": "recorded",
@@ -183,6 +180,7 @@ def _job(job: Record, run: Record) -> dict[str, Any]:
         "submit_s": job["submit_ms"] / 1000,
         "groups": groups,
         "key_s": 1.0,
+        "master_resources": _resources(job["am"], run),
         "details": {"kind": "yarn", "user": job.get("user", "u"), "priorities": priorities},
     }
 

@@ -24,7 +24,7 @@ from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, total
+from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, most, total
 from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
@@ -80,8 +80,6 @@ class ClusterState:
         """Slots in use, including those of ended jobs."""
         if settings.has_sizes:
             self.limit = UNLIMITED  # the nodes themselves are the limit
-        self.queue_share_of_master = self._queue_share(settings.master_request)
-        """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.capacity_freed_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self.changes = 0
@@ -142,6 +140,10 @@ class ClusterState:
         """What a container takes of its queue's maximum."""
         return dominant_ppm(request, self._whole) if self._whole else 1
 
+    def queue_share_of_master(self, application: Application) -> int:
+        """What its ApplicationMaster in a container takes of its queue's maximum."""
+        return self._queue_share(application.master_request)
+
     def places_left(self, candidate: Application | None = None) -> int:
         """As many ApplicationMasters, the ``candidate``'s among them, would leave no room for a task."""
         if not self._whole:
@@ -163,7 +165,7 @@ class ClusterState:
             return None
         least = 1 if self._settings.unmanaged_masters else 2
         places = self._places_by_request(self.applications.values())
-        doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
+        doomed = self._masters_too_large() or (self.queues.gangs and self._too_large())
         if not doomed and min(places.values(), default=least) >= least:
             return None
         jobs = reversed(self.applications.values())
@@ -174,10 +176,13 @@ class ClusterState:
         )
         return next(too_large, None)
 
-    def _no_master_fits(self) -> bool:
-        """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
-        master = self._settings.master_request
-        return not self._settings.unmanaged_masters and not any(fits(master, size) for size in self._sizes_left)
+    def _masters_too_large(self) -> set[str]:
+        """Jobs for whose ApplicationMaster no node that is left is large enough: a job without tasks needs one too."""
+        if self._settings.unmanaged_masters:
+            return set()
+        masters = {job.master_request for job in self.applications.values()}
+        fitting = {master for master in masters if any(fits(master, size) for size in self._sizes_left)}
+        return {name for name, job in self.applications.items() if job.master_request not in fitting}
 
     def _too_large(self) -> set[str]:
         """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the
@@ -191,9 +196,10 @@ class ClusterState:
         return found
 
     def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
-        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
-        sizes = self._sizes_left
-        master = self._settings.master_request
+        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it: as if
+        all were as large as the largest."""
+        sizes, jobs = self._sizes_left, tuple(jobs)
+        master = most({self._settings.master_request, *(job.master_request for job in jobs)})
         return {
             task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
             for task in {group.request for job in jobs for group in job.facts.groups}

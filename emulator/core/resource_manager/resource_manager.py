@@ -236,7 +236,7 @@ class ResourceManager(StateMachine):
             return []
         news = MasterUpdates(job_address(message.job), self.state.awaited.newly_awaited)
         application = Application(message.facts, self._submitted, now_ns, message.is_last, news)
-        application.master_request = self._master_request
+        application.master_request = message.facts.master_request or self._master_request
         self._submitted += 1
         self.state.applications[message.job] = application
         self.state.queues.add(application)
