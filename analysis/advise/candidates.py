@@ -275,6 +275,8 @@ def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[
         assumed.append("YARN's preemption is on, with Hadoop's defaults, although the configuration has it off")
         yield Policies("Hadoop's defaults", {key: {}}, properties=(_YARN_ON,))
     base, on = dict(configured or {}), () if configured is not None else (_YARN_ON,)
+    quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
+    yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
     for name in _TRIED_ALONE:
         value, _, shown = _QUICKER[name]
         if base.get(name) != value:
@@ -292,8 +294,6 @@ def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[
         path = _path_of(queue, options.get("parents", {}))
         properties = (*on, f"yarn.scheduler.capacity.{path}.disable_preemption=true")
         yield Policies(f"{queue} is spared", settings, kill_only=True, properties=properties)
-    quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
-    yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
 
 
 def _path_of(queue: str, parents: Mapping[str, Mapping[str, Any]]) -> str:

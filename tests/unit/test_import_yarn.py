@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -543,6 +544,23 @@ class TestQueuesAndTheirUsers:
         assert done.exit_code == 2
         assert "is a file that the command reads; write to another file" in " ".join(done.output.split())
         assert (apps.read_bytes(), site.read_bytes()) == read
+
+
+def test_what_else_decides_is_said(tmp_path: Path) -> None:
+    """Virtual cores of absolute capacities where they count, and executors of Spark."""
+    queues = {"root.queues": "a", "root.a.capacity": "[memory=49152,vcores=12]", "resource-calculator": "x"}
+    apps = json.loads(Path("docs/yarn-apps.json").read_text())
+    for number, app in enumerate(apps["apps"]["app"]):
+        app |= {"queue": "a", "applicationType": "SPARK" if number else "MAPREDUCE"}
+    (tmp_path / "apps.json").write_text(json.dumps(apps))
+    whys = []
+    for calculator in ("a.DefaultResourceCalculator", "a.DominantResourceCalculator"):
+        properties = {f"yarn.scheduler.capacity.{key}": each for key, each in queues.items()}
+        properties["yarn.scheduler.capacity.resource-calculator"] = calculator
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", properties), apps=tmp_path / "apps.json")
+        whys.append(Counter(each.why for each in found.losses if each.effect is Effect.DECIDES))
+    assert [sum(count for why, count in each.items() if "virtual cores" in why) for each in whys] == [0, 1]
+    assert [sum(count for why, count in each.items() if "Spark" in why) for each in whys] == [6, 6]
 
 
 class TestTheFairSchedulersPreemption:

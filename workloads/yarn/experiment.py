@@ -17,7 +17,7 @@ from emulator.sites.basis import Basis
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
-from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
+from workloads.importers.yarn_apps import NEVER_RAN, SPARK, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
 from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
@@ -95,6 +95,11 @@ _APPLICATIONS = "applications"
 _OF_FACTS = (
     (NEVER_RAN, Effect.LEFT_OUT, "it ran no task: it had no container beside its master"),
     (UNFINISHED, Effect.DECIDES, "it has not ended: its work so far is taken for all"),
+    (
+        SPARK,
+        Effect.DECIDES,
+        "an executor of Spark that is killed does all its work again, not only the tasks it ran then",
+    ),
 )
 
 
@@ -214,6 +219,9 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         has_users,
     )
     imported.losses = [*in_scheduler(imported.losses, scheduler), *losses_of(settings, leaves, scheduler)]
+    for found in settings.properties() if cores is not None and fair is None else ():
+        if found.name.startswith(PREFIX) and found.name.endswith("capacity") and "vcores" in found.value:
+            imported.lose(f"{found.name}={found.value[:60]}", found.where, _ONLY_MEMORY)
     imported.losses += settings.losses
     basis = imported.basis
     paths = ([leaf.path for leaf in leaves], [parent.path for parent in parents])
@@ -244,6 +252,11 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
         **({"basis": msgspec.to_builtins(basis)} if basis else {}),
     }
     return imported
+
+
+_ONLY_MEMORY = (
+    "virtual cores of absolute capacities are not modelled: a queue has the share of all that it has of memory"
+)
 
 
 def _queues(

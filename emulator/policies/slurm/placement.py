@@ -9,7 +9,7 @@ of nodes are whole numbers, as in ``FreeTimes``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 from emulator.sites.slurm import Amounts
@@ -20,7 +20,7 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
 
     ``free`` says what is free of a node.
     """
-    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on)
+    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on) if waiting.stopped_on else 0
     if fitting.bit_count() < needed or must & ~fitting:
         return None
     if must:
@@ -28,7 +28,7 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
         return tuple(snapshot.names(must | others))
     lightest = (fitting & nodes for nodes in snapshot.up_to_weight)
     fitting = next(nodes for nodes in lightest if nodes.bit_count() >= needed)
-    enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
+    enough = _runs(fitting, needed)
     found = _smallest(snapshot, enough, waiting.job.cpus, free) if len(enough) > 1 else (*enough, fitting)[0]
     if needed == 1:
         return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
@@ -47,12 +47,15 @@ def _smallest(snapshot: Snapshot, runs: Iterable[int], cpus: int, free: Callable
     return found
 
 
-def _runs(nodes: int) -> Iterator[int]:
-    """Sets of consecutive nodes, in their order."""
+def _runs(nodes: int, least: int) -> list[int]:
+    """Sets of so many consecutive nodes or more, in their order."""
+    found: list[int] = []
     while nodes:
         rest = nodes & (nodes + (nodes & -nodes))  # the carry of the lowest node runs through its neighbours
-        yield nodes & ~rest
+        if (run := nodes ^ rest).bit_count() >= least:
+            found.append(run)
         nodes = rest
+    return found
 
 
 def _first(nodes: int, count: int) -> int:

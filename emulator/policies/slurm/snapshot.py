@@ -65,21 +65,23 @@ class FreeTimes:
 
     def first_ns(self, nodes: int, count: int) -> int | None:
         """When so many of ``nodes`` will have room; None: never."""
-        self._update()
-        if (nodes, count) not in self._first_ns:
+        if not self._masks:
+            self._update()
+        key = nodes, count
+        first_ns = self._first_ns.get(key, NEVER_NS)
+        if first_ns == NEVER_NS:  # it was not asked before
             found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
-            self._first_ns[nodes, count] = self._times[found] if found < len(self._masks) else None
-        return self._first_ns[nodes, count]
+            first_ns = self._first_ns[key] = self._times[found] if found < len(self._masks) else None
+        return first_ns
 
     def by(self, at_ns: int) -> int:
         """The nodes that will have room by then."""
-        self._update()
+        if not self._masks:
+            self._update()
         found = bisect_right(self._times, at_ns)
         return self._masks[found - 1] if found else 0
 
     def _update(self) -> None:
-        if self._masks:
-            return
         self._times, mask = [], 0
         self._first_ns.clear()
         for at_ns, place in self._order:
@@ -422,6 +424,13 @@ class Snapshot:
             for node in running.nodes:
                 free[node] = plus(free[node], amounts)
         return free
+
+    def completing(self) -> int:
+        """The nodes of which all jobs have been ended for others: nobody gets them before one of these has left."""
+        if not self.going:
+            return 0
+        nodes = {node for each in self.going.values() for node in each.nodes}
+        return self.mask(node for node in nodes if self._on[node].keys() <= self.going.keys())
 
     def preemptable(self, displaced: int) -> Iterator[Running]:
         """The running jobs that may make room now."""

@@ -167,6 +167,8 @@ class Queue:
     used: Resources = ()
     """What is held of it, with what is reserved."""
     reserved: Resources = ()
+    served: Fraction | None = None
+    """What is used of its guarantee; None: it is to be computed."""
     users: tuple[dict[str, Resources], dict[str, Resources]] | None = None
     """What each of its users holds, and what he may; None: it is to be computed."""
 
@@ -183,6 +185,7 @@ class Queue:
         self.share = self.capacity * (self.parent.share if self.parent else 1)
         guaranteed, most = single(single(self.capacity) * guaranteed), single(single(self.largest) * most)
         self.guaranteed, self.maximum = (tuple(int(each * share) for each in whole) for share in (guaranteed, most))
+        self.served = None
         self.least = tuple(int(each * exact(self.fair.min_share)) for each in whole) if self.fair else ()
         for child in self.children:
             child.resize(whole, guaranteed, most)
@@ -220,12 +223,12 @@ class Queue:
 
     def in_order(self, amounts: Amounts) -> list[RunningApplication]:
         """Its applications in the order of service, without those that wait for their ApplicationMaster's turn."""
-        running = (each for each in self.applications if not each.is_waiting)
+        running = [each for each in self.applications if not each.is_waiting]
         if self.is_dominant:
             return sorted(running, key=lambda each: (amounts.shares(each.used)[0], each.order))
         if self.is_fair:
             return sorted(running, key=lambda each: (each.used[0] - each.reserved[0], each.order))
-        return sorted(running, key=lambda each: (-each.priority, each.order))
+        return running
 
 
 @dataclass(eq=False, slots=True)
@@ -274,6 +277,8 @@ class CapacityScheduler:
         """A node that has less than the second free gets nothing."""
         self._per_heartbeat = per_heartbeat
         self._gives_up_first = gives_up_first
+        self._small_part: dict[Resources, Fraction] = {}
+        """By amounts that were asked for, how much smaller they are than the largest container."""
         self.pending = 0
         """How many requests wait."""
         self._resuming = Counter[str]()
@@ -307,6 +312,7 @@ class CapacityScheduler:
         whole = total(sizes, self.none)
         self.amounts = Amounts(whole)
         self._largest = most(sizes) if sizes else self.none
+        self._small_part.clear()
         self.root.resize(whole, Fraction(1), Fraction(1))
         for queue in self.root.leaves:
             queue.current = queue.maximum
@@ -317,7 +323,7 @@ class CapacityScheduler:
         self._submitted += 1
         application = RunningApplication(name, queue, priority, self._submitted, self.none, self.none, user=user)
         queue.users = None
-        queue.applications.append(application)
+        insort(queue.applications, application, key=lambda each: (-each.priority, each.order))
         return application
 
     def ask(self, request: Request) -> None:
@@ -452,7 +458,10 @@ class CapacityScheduler:
             held, least = (self.amounts.shares(each)[0] if parent.is_dominant else each[0] for each in of)
             by = Fraction(least) if held < least else exact(queue.fair.weight) or Fraction(1, 10**9)
             return held >= least, 0, held / by, -queue.share
-        used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
+        used = queue.served
+        if used is None:
+            used = single(self.amounts.ratio(queue.used, queue.guaranteed)) if any(queue.guaranteed) else Fraction(0)
+            queue.served = used
         if parent.by_priority:
             return used >= 1, -queue.priority, used, -queue.share
         return False, 0, used, -queue.share
@@ -512,9 +521,12 @@ class CapacityScheduler:
         later than small ones."""
         if not request.reserved:
             return True
-        share = max(Fraction(each, most) for each, most in zip(request.amount, self._largest, strict=True) if most)
-        factor = min(single(share), single(1 - Fraction(self._smallest[0], self._largest[0] or 1)))
-        starvation = int(single(single(Fraction(request.stayed, len(request.reserved))) * single(1 - factor)))
+        part = self._small_part.get(request.amount)
+        if part is None:
+            share = max(Fraction(each, most) for each, most in zip(request.amount, self._largest, strict=True) if most)
+            factor = min(single(share), single(1 - Fraction(self._smallest[0], self._largest[0] or 1)))
+            part = self._small_part[request.amount] = single(1 - factor)
+        starvation = int(single(single(Fraction(request.stayed, len(request.reserved))) * part))
         return 1 + starvation > len(request.reserved)
 
     def _reserve(self, request: Request, node: Node) -> Step:
@@ -537,7 +549,7 @@ class CapacityScheduler:
         request.application.used = plus(request.application.used, amount)
         request.application.queue.users = None
         for queue in request.application.queue.path:
-            queue.used = plus(queue.used, amount)
+            queue.used, queue.served = plus(queue.used, amount), None
 
     def _charge_reserved(self, request: Request, sign: int) -> None:
         amount = tuple(sign * each for each in request.amount)
