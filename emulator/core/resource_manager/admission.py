@@ -26,14 +26,7 @@ Containers = Callable[[Application], int]
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(
-        self,
-        queues: Iterable[QueueSettings],
-        unmanaged_masters: bool = False,
-        share_of_master: Callable[[Application], int] = lambda application: 1,
-    ) -> None:
-        """``share_of_master``: what a job's master takes of its queue's maximum."""
-        self._share_of_master = share_of_master
+    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False) -> None:
         self._unmanaged = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
@@ -58,7 +51,7 @@ class Admission:
         if application.admitted:
             self._masters -= 1
             self._gangs.pop(application.name, None)
-            self._shares[application.queue] -= self._share_of_master(application)
+            self._shares[application.queue] -= application.share_of_master
             del self._admitted[application.queue][application.name]
         else:
             del self._waiting[application.queue][application.name]
@@ -78,7 +71,7 @@ class Admission:
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
-                self._shares[queue.name] += self._share_of_master(application)
+                self._shares[queue.name] += application.share_of_master
                 self._masters += 1
                 if application.facts.gang is not None:
                     self._gangs[application.name] = application.facts.gang
@@ -100,7 +93,7 @@ class Admission:
                     application.admitted = False
                     self._masters -= 1
                     self._gangs.pop(application.name, None)
-                    self._shares[application.queue] -= self._share_of_master(application)
+                    self._shares[application.queue] -= application.share_of_master
                     del self._admitted[application.queue][application.name]
                     first = {application.name: application}
                     self._waiting[application.queue] = {**first, **self._waiting[application.queue]}
@@ -117,7 +110,7 @@ class Admission:
 
     def _fits_queue(self, queue: QueueSettings, application: Application) -> bool:
         admitted = self._admitted[queue.name]
-        left_for_tasks = self._free_capacity(application, admitted) * self._share_of_master(application)
+        left_for_tasks = self._free_capacity(application, admitted) * application.share_of_master
         return not admitted or self._shares[queue.name] + left_for_tasks < queue.maximum
 
     def _max_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:

@@ -136,13 +136,9 @@ class ClusterState:
         if not self._sizes_left[node.settings.resources]:
             del self._sizes_left[node.settings.resources]
 
-    def _queue_share(self, request: Resources) -> int:
+    def queue_share(self, request: Resources) -> int:
         """What a container takes of its queue's maximum."""
         return dominant_ppm(request, self._whole) if self._whole else 1
-
-    def queue_share_of_master(self, application: Application) -> int:
-        """What its ApplicationMaster in a container takes of its queue's maximum."""
-        return self._queue_share(application.master_request)
 
     def places_left(self, candidate: Application | None = None) -> int:
         """As many ApplicationMasters, the ``candidate``'s among them, would leave no room for a task."""
@@ -209,7 +205,7 @@ class ClusterState:
         """What the containers that it needs at once take of its queue's maximum, without the last of them: as if the
         largest were needed."""
         groups = [group for group in gang.facts.groups for _ in range(gang.requests.wanted(group.name))]
-        shares = sorted(self._queue_share(gang.request_for(group)) for group in groups)
+        shares = sorted(self.queue_share(gang.request_for(group)) for group in groups)
         return sum(shares[-gang.requests.at_once :]) - shares[-1]
 
     @property
