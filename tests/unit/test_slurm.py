@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings, Weights
 from tests.commands import run_natjam
+from tests.peers import slurm as peers
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "the record plans a job on another node while the victim on its node is in its grace"}
@@ -104,6 +106,15 @@ def test_who_was_preempted_for_whom_is_compared() -> None:
     lines = [line.replace("for JobId=15", "for JobId=16") for line in run["controller_says"]]
     theirs, ours = hold({**run, "controller_says": lines}).by_whom
     assert theirs != ours
+
+
+def test_a_run_that_is_beyond_is_named_with_what_decided_it(capsys: pytest.CaptureFixture[str]) -> None:
+    records = Path(str(resources.files("analysis"))) / "claims/slurm/runs-2.json"
+    assert peers.main([str(records)]) == peers.main(["--turns-unread", str(records)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    beyond = next(number for number, line in enumerate(lines) if line.startswith("requeue-grace 2: "))
+    assert lines[beyond + 1] == "   differs first: at 43.62 s low3 starts on n0 here"
+    assert lines[beyond + 2].startswith("   missing: a rule when plans count on the end of a victim's grace")
 
 
 def test_a_start_that_is_missing_or_late_is_beyond() -> None:

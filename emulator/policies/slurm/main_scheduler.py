@@ -130,4 +130,4 @@ def _too_few(
     reason = "Priority" if would_fit >= job.job.nodes else FOR_WHAT_IS_KEPT if has_cpus else "Resources"
     what = f"{reason}: {fit} of {count} nodes have {job.job.cpus} free CPUs{more}, it needs {job.job.nodes}"
     left_out = allowed - count
-    return what + (f"; {left_out} nodes are kept for jobs before it, or their jobs are leaving" if left_out else "")
+    return what + (f"; {left_out} nodes are kept for jobs before it" if left_out else "")
