@@ -453,6 +453,8 @@ class Application:
     requests: Requests = field(init=False)
     master_request: Resources = ()
     """What its ApplicationMaster asks for; empty where all containers have one size."""
+    share_of_master: int = 1
+    """What that takes of the maximum of its queue."""
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""
     nodes: dict[str, None] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, total
+from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, most, total
 from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
@@ -103,8 +103,6 @@ class ClusterState:
         """Slots in use, including those of ended jobs."""
         if settings.has_sizes:
             self.limit = UNLIMITED  # the nodes themselves are the limit
-        self.queue_share_of_master = self._queue_share(settings.master_request)
-        """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.capacity_freed_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self.changes = 0
@@ -161,7 +159,7 @@ class ClusterState:
         if not self._sizes_left[node.settings.resources]:
             del self._sizes_left[node.settings.resources]
 
-    def _queue_share(self, request: Resources) -> int:
+    def queue_share(self, request: Resources) -> int:
         """What a container takes of its queue's maximum."""
         return dominant_ppm(request, self._whole) if self._whole else 1
 
@@ -186,7 +184,7 @@ class ClusterState:
             return None
         least = 1 if self._settings.unmanaged_masters else 2
         places = self._places_by_request(self.applications.values())
-        doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
+        doomed = self._masters_too_large() or (self.queues.gangs and self._too_large())
         if not doomed and min(places.values(), default=least) >= least:
             return None
         jobs = reversed(self.applications.values())
@@ -197,10 +195,13 @@ class ClusterState:
         )
         return next(too_large, None)
 
-    def _no_master_fits(self) -> bool:
-        """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
-        master = self._settings.master_request
-        return not self._settings.unmanaged_masters and not any(fits(master, size) for size in self._sizes_left)
+    def _masters_too_large(self) -> set[str]:
+        """Jobs for whose ApplicationMaster no node that is left is large enough: a job without tasks needs one too."""
+        if self._settings.unmanaged_masters:
+            return set()
+        masters = {job.master_request for job in self.applications.values()}
+        fitting = {master for master in masters if any(fits(master, size) for size in self._sizes_left)}
+        return {name for name, job in self.applications.items() if job.master_request not in fitting}
 
     def _too_large(self) -> set[str]:
         """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the
@@ -214,9 +215,10 @@ class ClusterState:
         return found
 
     def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
-        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
-        sizes = self._sizes_left
-        master = self._settings.master_request
+        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it: as if
+        all were as large as the largest."""
+        sizes, jobs = self._sizes_left, tuple(jobs)
+        master = most({self._settings.master_request, *(job.master_request for job in jobs)})
         return {
             task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
             for task in {group.request for job in jobs for group in job.facts.groups}
@@ -226,7 +228,7 @@ class ClusterState:
         """What the containers that it needs at once take of its queue's maximum, without the last of them: as if the
         largest were needed."""
         groups = [group for group in gang.facts.groups for _ in range(gang.requests.wanted(group.name))]
-        shares = sorted(self._queue_share(gang.request_for(group)) for group in groups)
+        shares = sorted(self.queue_share(gang.request_for(group)) for group in groups)
         return sum(shares[-gang.requests.at_once :]) - shares[-1]
 
     @property
