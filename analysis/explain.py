@@ -5,7 +5,7 @@ With it goes what the tasks of a job waited for (``waits_for_room``).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -54,6 +54,8 @@ class Explanation:
     job: str | None = None
     waits: Sequence[Wait] = ()
     """What the requested job waited for, where containers have several sizes."""
+    is_gang: bool = False
+    """Whether the requested job starts whole, so that its tasks wait for each other."""
     cancelled: Sequence[str] = ()
     """Jobs that were ended for others, of those requested."""
     by_order: Sequence[str] = ()
@@ -107,7 +109,9 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     summary = RunDirectory(run).summary() or {}
     let_start = [each for each in summary.get("waits", ()) if job in (None, each["job"]) and attempt is None]
     mechanism = mechanism_of(configuration)
-    return Explanation(str(path), mechanism, found, kept, attempt, job, waits, cancelled, by_order, let_start)
+    jobs_asked = configuration["workload"].get("jobs") or ()
+    is_gang = any(each["name"] == job and each.get("gang") for each in jobs_asked)
+    return Explanation(str(path), mechanism, found, kept, attempt, job, waits, is_gang, cancelled, by_order, let_start)
 
 
 def _waits(path: Path, configuration: Mapping[str, Any], job: str) -> tuple[Wait, ...]:
@@ -199,17 +203,28 @@ def said(explanation: Explanation) -> Iterator[str]:
 
 
 def waits(explanation: Explanation) -> Iterator[str]:
-    """What jobs waited for although their scheduler had let them start, and what each task of the requested job waited
-    for: the resources that every node was short of."""
+    """What jobs waited for although their scheduler had let them start, and what the tasks of the requested job waited
+    for: the resources that every node was short of.  Tasks that waited equally long for the same have one line, and
+    those of a gang, which wait for each other, have one with what the last of them waited for."""
     for each in explanation.let_start[:_ROWS]:
         until = "the end" if each["until_s"] is None else f"{each['until_s']:.1f} s"
         yield f"from {each['since_s']:.1f} s to {until} {each['why']}"
     if len(explanation.let_start) > _ROWS:
         yield f"and {len(explanation.let_start) - _ROWS} more such waits: --json has all"
-    for wait in explanation.waits[:_ROWS]:
-        yield f"until {wait.until_s:.1f} s {wait.attempt} ({wait.asked}) found no room: {wait.in_words()}"
-    if len(explanation.waits) > _ROWS:
-        yield f"and {len(explanation.waits) - _ROWS} more such waits: --json has all"
+    alike = defaultdict[tuple[str, ...], list[Wait]](list)
+    for wait in explanation.waits:
+        execution = wait.attempt.rpartition(".")[2]
+        together = (execution,) if explanation.is_gang else (execution, f"{wait.until_s:.1f}", wait.in_words())
+        alike[(*together, wait.asked)].append(wait)
+    for some in [*alike.values()][:_ROWS]:
+        first, last = some[0], some[-1]
+        whose = f"{first.attempt} ({first.asked})"
+        if len(some) > 1:
+            tasks = sorted(wait.attempt for wait in some)
+            whose = f"{len(some)} tasks from {tasks[0]} to {tasks[-1]} ({first.asked} each)"
+        yield f"until {last.until_s:.1f} s {whose} found no room: {last.in_words()}"
+    if len(alike) > _ROWS:
+        yield f"and {len(alike) - _ROWS} more such waits: --json has all"
 
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:

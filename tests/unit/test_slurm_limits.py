@@ -145,6 +145,8 @@ def test_each_job_that_waited_is_explained_by_the_reasons_that_squeue_would_show
     said = run_natjam("explain", tmp_path / "run", "--job", "whole").output
     assert "starts whole on n0, n1, n2, n3" in said
     assert "Resources: 1 of 4 nodes have 8 free CPUs, it needs 4" in said
+    assert said.count("found no room") == 1, "one line for all tasks of a gang"
+    assert "3 tasks from whole/task-000.0 to whole/task-002.0 (8 cpu each) found no room: " in said.replace("\n", " ")
 
 
 def test_who_went_for_a_job_is_explained(tmp_path: Path) -> None:
