@@ -220,6 +220,8 @@ class JobEntry(Strict):
     resources: Resources | None = None
     """What each of its tasks asks for, in a cluster with ``node_groups``: ``{cpu: 2, memory_gb: 4, gpu: 1}``.  What is
     left out is 1 ``cpu``, the memory that the task uses (else ``container_memory_gb``), and nothing of the others."""
+    master_resources: Resources | None = None
+    """What its ApplicationMaster asks for; null: ``cluster.master_resources``."""
     memory_gb: TaskMemory | None = None
     """Memory that each task holds from its start to its end.  None: almost nothing, and a stopped task is charged with
     the memory of its whole container."""

@@ -206,9 +206,10 @@ class Invariants:
         require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
 
     def _request_of(self, launch: Launch) -> Resources:
+        facts = self._jobs[launch.job].facts
         if launch.work is Work.MASTER:
-            return self._settings.master_request
-        return self._jobs[launch.job].facts.group(launch.group).request
+            return facts.master_request or self._settings.master_request
+        return facts.group(launch.group).request
 
     # ---- the end ----
 

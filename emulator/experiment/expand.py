@@ -237,6 +237,7 @@ def _job(entry: JobEntry, cluster: Cluster, container_memory_bytes: int, seed: i
         max_containers=entry.max_containers,
         gang=entry.gang_minimum,
         details=entry.details,
+        master_request=() if entry.master_resources is None else cluster.request(entry.master_resources),
     )
     return JobSpec(
         facts,

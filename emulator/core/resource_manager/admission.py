@@ -26,9 +26,7 @@ Containers = Callable[[Application], int]
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, per_master: int = 1) -> None:
-        """``per_master``: what a master takes of its queue's maximum."""
-        self._per_master = per_master
+    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False) -> None:
         self._unmanaged = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
@@ -36,6 +34,8 @@ class Admission:
         self._waiting: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
         """In the order of submission."""
         self._masters = 0
+        self._shares = dict.fromkeys(self._admitted, 0)
+        """What the masters of admitted jobs take of their queue's maximum."""
         self._gangs: dict[str, int] = {}
         """Sizes of the gangs of admitted jobs."""
         self._largest = 1
@@ -51,6 +51,7 @@ class Admission:
         if application.admitted:
             self._masters -= 1
             self._gangs.pop(application.name, None)
+            self._shares[application.queue] -= application.share_of_master
             del self._admitted[application.queue][application.name]
         else:
             del self._waiting[application.queue][application.name]
@@ -70,6 +71,7 @@ class Admission:
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
+                self._shares[queue.name] += application.share_of_master
                 self._masters += 1
                 if application.facts.gang is not None:
                     self._gangs[application.name] = application.facts.gang
@@ -91,6 +93,7 @@ class Admission:
                     application.admitted = False
                     self._masters -= 1
                     self._gangs.pop(application.name, None)
+                    self._shares[application.queue] -= application.share_of_master
                     del self._admitted[application.queue][application.name]
                     first = {application.name: application}
                     self._waiting[application.queue] = {**first, **self._waiting[application.queue]}
@@ -107,10 +110,8 @@ class Admission:
 
     def _fits_queue(self, queue: QueueSettings, application: Application) -> bool:
         admitted = self._admitted[queue.name]
-        return (
-            not admitted
-            or (len(admitted) + self._free_capacity(application, admitted)) * self._per_master < queue.maximum
-        )
+        left_for_tasks = self._free_capacity(application, admitted) * application.share_of_master
+        return not admitted or self._shares[queue.name] + left_for_tasks < queue.maximum
 
     def _max_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
         """``application`` of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""

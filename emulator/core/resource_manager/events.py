@@ -132,7 +132,10 @@ class Events:
         )
         times = facts.deadline_ns, application.submit_ns
         terms = facts.checkpoint_period_ns, facts.minimum_runtime_ns, facts.grace_ns, facts.details
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last)
+        master = named(facts.master_request, self._names)
+        return JobSubmitted(
+            facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last, master
+        )
 
 
 def first_event(settings: Settings) -> SchedulerStarted:

@@ -106,9 +106,7 @@ class ResourceManager(StateMachine):
         self._updates_immediately = settings.protocol.has_immediate_updates
         self._unmanaged_masters = any(node.unmanaged_masters for node in settings.nodes)
         self._master_request = settings.master_request
-        self._admission = Admission(
-            settings.scheduler.queues, self._unmanaged_masters, self.state.queue_share_of_master
-        )
+        self._admission = Admission(settings.scheduler.queues, self._unmanaged_masters)
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
@@ -236,7 +234,8 @@ class ResourceManager(StateMachine):
             return []
         news = MasterUpdates(job_address(message.job), self.state.awaited.newly_awaited)
         application = Application(message.facts, self._submitted, now_ns, message.is_last, news)
-        application.master_request = self._master_request
+        application.master_request = message.facts.master_request or self._master_request
+        application.share_of_master = self.state.queue_share(application.master_request)
         self._submitted += 1
         self.state.applications[message.job] = application
         self.state.queues.add(application)

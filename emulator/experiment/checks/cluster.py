@@ -186,6 +186,8 @@ def _without_groups(cluster: Cluster, workload: Workload | None) -> Iterator[Pro
         if job.resources is not None or any(group.resources is not None for group in job.groups or ()):
             message = "all containers of this cluster have one size; remove it, or give the cluster node_groups"
             yield (*where, "resources"), message
+        if job.master_resources is not None:
+            yield (*where, "master_resources"), "needs cluster.node_groups: all containers have one size; remove it"
 
 
 def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
@@ -251,6 +253,8 @@ def _taking_back(scheduler: Scheduler, allocation: AllocationPolicy | None) -> I
 def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
     if job.resources is not None and job.memory_mb is not None and MEMORY in job.resources:
         yield (*where, "memory_mb"), f"resources.{MEMORY} says the same; remove one of them"
+    if job.master_resources is not None:
+        yield from _fitting(job.master_resources, (*where, "master_resources"), cluster, "an ApplicationMaster")
     for group in job.groups or (None,):
         asked = asked_of(job, group)
         at = (*where, *asked.at, "resources")
@@ -261,11 +265,11 @@ def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGro
         asked_gb = asked.resources.get(MEMORY)
         if asked_gb is not None and (asked.used_gb or 0) > asked_gb:
             yield (*at, MEMORY), f"a task that uses {asked.used_gb:g} GB asks for {asked_gb:g}; raise it"
-        yield from _beside_master(request, at, cluster, groups)
+        yield from _beside_master(job, request, at, cluster, groups)
 
 
 def _beside_master(
-    request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
+    job: JobEntry, request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
 ) -> Iterator[Problem]:
     """An ApplicationMaster on the only node that is large enough must leave room there."""
     if cluster.application_masters != "in-containers":
@@ -273,7 +277,7 @@ def _beside_master(
     fitting = [(size, n) for size, numbers in cluster.groups_by_size.items() if fits(request, size) for n in numbers]
     if len(fitting) != 1 or groups[fitting[0][1]].count > 1:
         return
-    room = minus(fitting[0][0], cluster.request(cluster.master_resources))
+    room = minus(fitting[0][0], cluster.request(job.master_resources or cluster.master_resources))
     if not fits(request, room):
         short = written(lacking(request, room), cluster.resource_names)
         message = (

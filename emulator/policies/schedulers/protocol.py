@@ -111,6 +111,8 @@ class JobSubmitted(_Event, tag="job-submitted"):
     """What it is to the kind of scheduler that decides, if its file says."""
     is_last: bool = False
     """Whether all jobs of the run have been submitted."""
+    master_resources: Amounts = msgspec.field(default_factory=dict)
+    """What its ApplicationMaster asks for, if not what those of other jobs do."""
 
 
 class Suspended(Frozen):

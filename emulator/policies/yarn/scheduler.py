@@ -222,7 +222,8 @@ class YarnScheduler(Scheduler):
         details = event.details if isinstance(event.details, YarnDetails) else YarnDetails()
         application = self._capacity.submit(event.job, self._queues[event.queue], event.priority, details.user)
         priorities = {each.group: place for place, each in enumerate(event.groups, start=1)}
-        amounts = {MASTER: self._master, **{each.group: self._amount(each.resources) for each in event.groups}}
+        master = self._amount(event.master_resources) if event.master_resources else self._master
+        amounts = {MASTER: master, **{each.group: self._amount(each.resources) for each in event.groups}}
         self._capacity.least = least((self._capacity.least, *amounts.values()))  # natjam rounds no request
         self._jobs[event.job] = _Job(
             application,
