@@ -190,6 +190,8 @@ class Settings(Frozen):
     bf_interval_ns: _Some = 30 * SECOND_NS
     bf_window_ns: int = DAY_NS
     """How far ahead backfill plans."""
+    bf_window_linear_ns: int = 0
+    """By how much longer each span of running jobs is that a plan takes away at once; 0: each is twice as long."""
     bf_resolution_ns: int = MINUTE_NS
     """Planned ends are rounded up to this."""
     bf_max_job_test: int = 500

@@ -109,6 +109,7 @@ CHANGES: dict[str, dict[str, Change]] = {
         "bf_max_job_test": "7",
         "bf_resolution": "7",
         "bf_window": "7",
+        "bf_window_linear": "7",
         "default_queue_depth": "7",
         "sched_interval": "7",
         "sched_min_interval": "7",

@@ -699,6 +699,7 @@ def _time_slice(site: Site, line: Line, text: str) -> None:
 _NUMBERS = {
     "bf_interval": ("bf_interval_ns", SECOND_NS, 1),
     "bf_window": ("bf_window_ns", MINUTE_NS, 1),
+    "bf_window_linear": ("bf_window_linear_ns", SECOND_NS, 0),
     "bf_resolution": ("bf_resolution_ns", SECOND_NS, 1),
     "sched_interval": ("sched_interval_ns", SECOND_NS, 1),
     "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS, 0),
