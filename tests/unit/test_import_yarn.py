@@ -167,8 +167,8 @@ class TestQueues:
         path.write_text(
             "<allocations><queue name='root'><queue name='p'><weight>3</weight><queue name='x'/><queue name='y'>"
             "<weight>2.0</weight><maxResources>50%</maxResources></queue></queue><queue name='q'>"
-            "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><queueMaxAppsDefault>4"
-            "</queueMaxAppsDefault></allocations>"
+            "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><userMaxAppsDefault>4"
+            "</userMaxAppsDefault></allocations>"
         )
         found = fair_queues(path, 100 * 1024)
         assert {leaf.path: (leaf.capacity, leaf.maximum) for leaf in found.leaves} == {
@@ -176,7 +176,7 @@ class TestQueues:
             "p.y": (0.5, 0.5),
             "q": (0.25, 0.25),
         }
-        assert [loss.what for loss in found.losses] == ["allocations: queueMaxAppsDefault=4"]
+        assert [loss.what for loss in found.losses] == ["allocations: userMaxAppsDefault=4"]
 
 
 class TestSettings:

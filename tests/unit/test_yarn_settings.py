@@ -54,10 +54,12 @@ QUEUES = {
     "minimum-user-limit-percent": "50",
     "user-limit-factor": "3",
     "maximum-am-resource-percent": "0.3",
+    "max-parallel-apps": "20",
     "root.queues": "a,b",
     "root.a.capacity": "40",
     "root.a.maximum-capacity": "80",
     "root.a.priority": "2",
+    "root.a.max-parallel-apps": "4",
     "root.a.disable_preemption": "true",
     "root.a.minimum-user-limit-percent": "25",
     "root.a.user-limit-factor": "2",
@@ -82,6 +84,7 @@ FAIR_SITE = {
 FAIR = """<allocations>
 <queue name="a">
 <weight>2.0</weight>
+<maxRunningApps>4</maxRunningApps>
 <minResources>4096 mb,1 vcores</minResources>
 <maxResources>49152 mb,9 vcores</maxResources>
 <minSharePreemptionTimeout>20</minSharePreemptionTimeout>
@@ -93,6 +96,7 @@ FAIR = """<allocations>
 <queue name="c">
 <queue name="d"><weight>3.0</weight></queue>
 </queue>
+<queueMaxAppsDefault>20</queueMaxAppsDefault>
 <queueMaxResourcesDefault>90%</queueMaxResourcesDefault>
 <defaultFairSharePreemptionTimeout>80</defaultFairSharePreemptionTimeout>
 <defaultMinSharePreemptionTimeout>60</defaultMinSharePreemptionTimeout>

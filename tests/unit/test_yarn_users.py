@@ -12,6 +12,9 @@ from fractions import Fraction
 import pytest
 
 from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.capacity import CapacityScheduler, Request
+from emulator.policies.yarn.options import YarnOptions, YarnQueue, YarnQueueSettings
+from emulator.policies.yarn.tree import tree_of
 from emulator.policies.yarn.users import (
     QueueLimits,
     QueueUse,
@@ -97,3 +100,34 @@ class TestApplicationMasters:
     def test_without_a_factor_a_user_has_the_queues_part(self) -> None:
         limits = QueueLimits(minimum_user_limit_percent=25)
         assert user_masters_limit(limits, TENTH, (1000,), 4, ONE, SMALLEST) == (100,)
+
+
+@pytest.mark.parametrize(
+    ("of_queues", "running"),
+    [
+        ({}, {"a": 3, "b": 2}),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 2, "b": 0}, {"a": 2, "b": 0}),
+        ({"root": 2, "b": 1}, {"a": 2, "b": 0}),
+    ],
+)
+def test_so_many_applications_of_a_queue_run_at_once(of_queues: dict[str, int], running: dict[str, int]) -> None:
+    """``max-parallel-apps``: others wait until one of them is gone; those of a parent are those of its queues."""
+    settings = {name: YarnQueueSettings(max_parallel_apps=most) for name, most in of_queues.items()}
+    queues = tree_of(YarnOptions(queues={"a": YarnQueue(0.5), "b": YarnQueue(0.5)}, settings=settings))
+    scheduler = CapacityScheduler(queues["root"], SMALLEST, 100)
+    scheduler.add_node("n", (1000,))
+    masters = [(name, number) for name, count in (("a", 3), ("b", 2)) for number in range(count)]
+    for name, number in masters:
+        application = scheduler.submit(f"{name}{number}", queues[name], 0)
+        scheduler.ask(Request(application, "am", (1,), 0, 0))
+    scheduler.heartbeat("n")
+    assert {name: sum(bool(each.held) for each in queues[name].applications) for name in ("a", "b")} == running
+    for _ in masters:  # each leaves room for another, but where none may run
+        for request in [request for name in ("a", "b") for request in queues[name].held]:
+            scheduler.free(request)
+            scheduler.end(request.application)
+        scheduler.heartbeat("n")
+        scheduler.heartbeat("n")
+    waiting = {name: len(queues[name].applications) for name in ("a", "b")}
+    assert waiting == {"a": 0, "b": 2 if of_queues.get("b") == 0 else 0}

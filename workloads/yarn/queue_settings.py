@@ -10,6 +10,8 @@ from workloads.yarn.queues import PREFIX
 from workloads.yarn.settings import Settings, number, share, whole
 
 _ORDERS = ("fifo", "fair", "utilization", "priority-utilization")
+_UNLIMITED = 2**31 - 1
+"""So many applications may always run at once: Hadoop's default."""
 _USER, _WEIGHT = "user-settings.", ".weight"
 
 
@@ -29,7 +31,10 @@ def _of_any(settings: Settings, path: str) -> dict[str, Any]:
     of = _key(path)
     order = settings.take(f"{of}ordering-policy", "", str)
     priority = settings.take(f"{of}priority", 0, whole)
+    most = settings.take(f"{PREFIX}max-parallel-apps", _UNLIMITED, whole)
+    most = settings.take(f"{of}max-parallel-apps", most, whole)
     return {
+        **({"max_parallel_apps": most} if most < _UNLIMITED else {}),
         **({"ordering_policy": order} if order in _ORDERS else {}),
         **({"priority": priority} if priority else {}),
     }

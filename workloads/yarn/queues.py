@@ -285,7 +285,11 @@ class _FairReader:
         policies = [*map(queue.child, _POLICIES), *map(self._top.child, _DEFAULT_POLICIES)]
         order = next((each.text.strip().lower() for each in policies if each is not None), "")
         allows = queue.child("allowPreemptionFrom")
+        of_queue = queue if is_root or queue.child("maxRunningApps") is not None else self._top
+        tag = "maxRunningApps" if of_queue is queue else "queueMaxAppsDefault"
+        most = None if of_queue.child(tag) is None else self._number(of_queue, tag, 0)
         return {
+            **({} if most is None else {"max_parallel_apps": int(most)}),
             "fair": fair,
             **({"ordering_policy": order} if order in _FAIR_POLICIES else {}),
             **({"disable_preemption": True} if allows is not None and allows.text.strip().lower() == "false" else {}),

@@ -16,7 +16,7 @@ A node that is too small for all that is waited for is not offered to one job af
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -26,12 +26,11 @@ from emulator.core.resource_manager.allocation import (
     Grant,
     StrictContract,
 )
-from emulator.core.resource_manager.applications import Application, HeldContainer, Node
+from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.offers import TASKS, ByContract, Components, Offer
 from emulator.core.resource_manager.reclaim import ReclaimContainers, ReclaimOnNodes
 from emulator.policies.policy import Reads
 from emulator.policies.views import AllocationDecision, ClusterView
-from emulator.vocabulary import Resources
 
 
 class ByQueues(ByContract):
@@ -57,10 +56,6 @@ class ByQueues(ByContract):
         """The allocation's last."""
         self._holds_until_ns: int | None = None
         """When the allocation must be asked again even if nothing changes."""
-
-    def frees(self, container: HeldContainer) -> Resources:
-        """What taking the container back makes free; empty where all containers have one size."""
-        return self._offers.reservations.frees(container)
 
     def _decided(self, view: ClusterView) -> AllocationDecision:
         self._decision = allocate(self._policy, view, self._decision)
@@ -96,9 +91,12 @@ class ByQueues(ByContract):
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
         waiting = self._state.waiting(queue, offer.view)
-        turns = ((waiting.jobs, self._any_of),)
+        jobs, new = waiting.jobs, waiting.new
+        if self._looks_at_size:
+            jobs, new = self._without_larger(jobs, offer), self._without_larger(new, offer)
+        turns = ((jobs, self._any_of),)
         if resumes_first:
-            turns = ((waiting.resuming, self._saved_of), (waiting.new, self._new_of))
+            turns = ((waiting.resuming, self._saved_of), (new, self._new_of))
         for applications, single_of in turns:
             for application in applications:
                 if self._offers.gangs.waits(application):
@@ -117,9 +115,6 @@ class ByQueues(ByContract):
 
     def _new_of(self, application: Application, offer: Offer, resumes: bool = False) -> Grant | None:
         """The job's request for its ApplicationMaster or a new task; ``resumes``: a suspended one counts too."""
-        if self._looks_at_size and self._asks_for_more(application, offer):  # most often; known without asking by group
-            offer.is_for_others = True
-            return None
         grant = None
         if not offer.is_held or application.master_attempts:
             grant = self._offers.master_of(application, offer)
@@ -127,11 +122,16 @@ class ByQueues(ByContract):
             grant = self._offers.task_of(application, offer, TASKS, resumes=resumes)
         return grant
 
-    def _asks_for_more(self, application: Application, offer: Offer) -> bool:
-        """Whether the node is too small for all that the job waits for."""
-        if offer.is_held or application.requests.at_once:
-            return False
-        return self._state.queues.asks_for_more(application, offer.node.free) and not application.must_start_whole
+    def _without_larger(self, applications: Iterable[Application], offer: Offer) -> Iterator[Application]:
+        """The jobs without those that wait only for containers for which the node is too small: most often most of
+        them, and known without asking by group."""
+        fitting = self._state.queues.fitting_in(offer.node.free)
+        for application in applications:
+            is_larger = bool(application.sizes) and application.sizes.isdisjoint(fitting)
+            if offer.is_held or not is_larger or (application.facts.gang and application.must_start_whole):
+                yield application
+            else:
+                offer.is_for_others = True
 
     def _any_of(self, application: Application, offer: Offer) -> Grant | None:
         return self._new_of(application, offer, resumes=True)

@@ -13,7 +13,7 @@ hardest to place can be anywhere (``places_left``).  With one size this is the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -38,6 +38,29 @@ def masters_that_block(node: Resources, task: Resources, master: Resources) -> i
     room = minus(node, task)
     counts = [left // need + 1 for left, need in zip(room, master, strict=True) if need]
     return min(counts, default=1 << 30)
+
+
+def _task_views(application: Application, of_tasks: list[HeldContainer]) -> tuple[TaskView, ...]:
+    """Containers of the job's tasks as policies see them."""
+    of_job = application.facts.task_memory_bytes
+    memory_bytes = {
+        group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
+        for group in application.facts.groups
+    }
+    return tuple(
+        [
+            TaskView(
+                held.id,
+                held.job,
+                held.group.name,
+                held.node,
+                held.since_ns,
+                memory_bytes=memory_bytes[held.group.name],
+                request=held.request,
+            )
+            for held in of_tasks
+        ]
+    )
 
 
 @dataclass(slots=True)
@@ -247,39 +270,25 @@ class ClusterState:
         """See ``ClusterSource``."""
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
-    def task_views(self, job: str, now_ns: int, nodes: Collection[str] | None = None) -> tuple[TaskView, ...]:
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
         """See ``ClusterSource``: containers of tasks, except those reclaimed by name.  Only the job knows
-        which task runs in which container.  ``nodes``: only those on these."""
+        which task runs in which container."""
         application = self.applications[job]
-        of_job = application.facts.task_memory_bytes
-        memory_bytes = {
-            group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
-            for group in application.facts.groups
-        }
+        tasks = (held for held in application.containers.values() if held.group is not MASTER_GROUP)
+        return _task_views(application, [held for held in tasks if not held.is_reclaimed and self.on_slot(held)])
+
+    def victim_views(self, job: str, now_ns: int, nodes: Container[str] | None = None) -> tuple[TaskView, ...]:
+        """Those of them that may be victims: of groups that may, and which have run for the job's minimum.  ``nodes``:
+        only those on these."""
+        application = self.applications[job]
+        victims, latest_ns = application.victims, now_ns - application.facts.minimum_runtime_ns
         held_there = application.containers.values()
         if nodes is not None:
             held_there = [held for held in held_there if held.node in nodes]
-        return tuple(
-            TaskView(
-                held.id,
-                held.job,
-                held.group.name,
-                held.node,
-                held.since_ns,
-                memory_bytes=memory_bytes[held.group.name],
-                request=held.request,
-            )
-            for held in held_there
-            if not held.is_reclaimed
-            and held.group is not MASTER_GROUP
-            and self.nodes[held.node].ledger.in_container(held.id)
-        )
-
-    def may_be_victim(self, task: TaskView, now_ns: int) -> bool:
-        """Whether the task's group may be victims, and it has run for its job's minimum."""
-        application = self.applications[task.job]
-        held = application.victims.get(task.container)
-        return held is not None and held.slot_ns + application.facts.minimum_runtime_ns <= now_ns
+        may = [
+            held for held in held_there if held.id in victims and not held.is_reclaimed and held.slot_ns <= latest_ns
+        ]
+        return _task_views(application, may)
 
     def next_victim_ns(self, now_ns: int) -> int | None:
         """When the next task will have run for its minimum; None: no task is protected by one."""

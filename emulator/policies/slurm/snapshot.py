@@ -233,8 +233,15 @@ class Snapshot:
         ]
         """The nodes of the lowest ``Weight``, those with the next ones too, and so on until all."""
         self.resources = cluster.resources
-        self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
-        """What each node has."""
+        nodes, sharing = cluster.nodes, cluster.sharing
+        self.at_once = {name: amounts_of_node(self.resources, node) for name, node in nodes.items()}
+        """What each node has for jobs that run at one time."""
+        self.amounts_of = {name: amounts_of_node(self.resources, node, sharing[name]) for name, node in nodes.items()}
+        """What each node has for those that are on it: more of its CPUs where jobs share them."""
+        self._for_others = {name: minus(self.amounts_of[name], has)[:KEPT_FROM] for name, has in self.at_once.items()}
+        """What jobs have of a node that share its CPUs with others, if all of it is had."""
+        self.shared = self.mask(name for name, jobs in sharing.items() if jobs > 1)
+        """The nodes whose CPUs several jobs may have at once."""
         self.free = dict(self.amounts_of)
         """What no job has of each node, stopped ones included."""
         self.up = set(cluster.nodes)
@@ -472,7 +479,9 @@ class Snapshot:
 
     def sharing(self) -> dict[str, Running]:
         """The running jobs on nodes that have not enough CPUs for all of theirs at once, in the order of starts."""
-        names = {name for node, free in self.free.items() if min(free[:KEPT_FROM]) < 0 for name in self._on[node]}
+        others = self._for_others
+        shared = (node for node, free in self.free.items() if not fits(free, others[node]))
+        names = {name for node in shared for name in self._on[node]}
         return {name: running for name, running in self.running.items() if name in names} if names else {}
 
     def _room_ns(self, node: str, amounts: Amounts, displaced: int) -> int:

@@ -217,6 +217,16 @@ class Queue:
         return (queue for queue in self.all if not queue.children)
 
     @property
+    def may_run_one_more(self) -> bool:
+        """Whether the numbers of applications of it, and of the queues that it is in, allow one more to run."""
+        limited = (each for each in self.path if each.limits.max_parallel_apps is not None)
+        return all(
+            sum(not one.is_waiting for leaf in each.leaves for one in leaf.applications)
+            < (each.limits.max_parallel_apps or 0)
+            for each in limited
+        )
+
+    @property
     def held(self) -> Iterator[Request]:
         """The containers of its applications."""
         return (request for application in self.applications for request in application.held.values())
@@ -367,7 +377,8 @@ class CapacityScheduler:
         """An application is gone."""
         application.queue.applications.remove(application)
         application.queue.users = None
-        self._left.append(application.queue)
+        above = (each for each in application.queue.path if each.limits.max_parallel_apps is not None)
+        self._left += [application.queue, *(leaf for each in above for leaf in each.leaves)]
 
     def unreserve(self, request: Request, node: str) -> Step:
         """What is reserved on the node is given up."""
@@ -636,7 +647,7 @@ class CapacityScheduler:
         limits, none = queue.limits, self.amounts.none
         if limits.maximum_am_resource_percent is None:
             for application in waiting:
-                application.is_waiting = False
+                application.is_waiting = not queue.may_run_one_more
             return
         share = exact(limits.maximum_am_resource_percent)
         usable = queue.current if fits(queue.guaranteed, queue.current) else queue.guaranteed
@@ -653,6 +664,8 @@ class CapacityScheduler:
             weight = limits.weight_of(user)
             own = user_masters_limit(limits, share, queue.guaranteed, len(active), weight, self._smallest)
             all_held, held = total(by_user.values(), none), by_user.get(user, none)
+            if not queue.may_run_one_more:
+                return
             if may_start(master, all_held, limit) and (not any(all_held) or fits(plus(held, master), own)):
                 application.is_waiting = False
                 by_user[user] = plus(held, master)

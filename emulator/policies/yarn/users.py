@@ -37,6 +37,9 @@ class QueueLimits(Frozen):
     """``user-settings.<user>.weight``: how many times the limit of other users each of these has."""
     maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold.  None: any."""
+    max_parallel_apps: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """``max-parallel-apps``, or the FairScheduler's ``maxRunningApps``: how many of its applications run at once; those
+    of a parent are those of its queues.  None: any number."""
 
     @property
     def limits_nobody(self) -> bool:
