@@ -79,6 +79,8 @@ class Limits(Frozen):
     """``MaxTRES``: of each job."""
     wall_ns: int | None = None
     """``MaxWall``: the longest time limit of a job."""
+    group_run_minutes: Mapping[str, int] = field(default_factory=dict)
+    """``GrpTRESRunMins``: TRES times the minutes that are left of the time limits of its running jobs."""
 
 
 NO_LIMITS = Limits()

@@ -161,7 +161,9 @@ CHANGES: dict[str, dict[str, Change]] = {
         "UsageFactor": "7",
         **dict.fromkeys(("GrpCPUs", "GrpNodes", "MaxCpusPerUser", "MaxJobs", "MaxNodesPerUser", "GrpJobs"), "7"),
         **dict.fromkeys(("MaxJobsPA", "MaxJobsPerAccount", "MaxJobsPerUser", "MaxJobsPU"), "7"),
-        **dict.fromkeys(("GrpTRES", "MaxTRESPA", "MaxTRESPerAccount", "MaxTRESPerUser", "MaxTRESPU"), "cpu=7"),
+        **dict.fromkeys(
+            ("GrpTRESRunMins", "GrpTRES", "MaxTRESPA", "MaxTRESPerAccount", "MaxTRESPerUser", "MaxTRESPU"), "cpu=7"
+        ),
         **dict.fromkeys(("MaxTRES", "MaxTRESPerJob", "MaxTRESPJ"), "cpu=7"),
         **dict.fromkeys(("MaxWall", "MaxWallDurationPerJob"), "7"),
     },
@@ -174,8 +176,8 @@ CHANGES: dict[str, dict[str, Change]] = {
         "Priority": "7",
         "Cluster": "elsewhere",
         **dict.fromkeys(("GrpJobs", "GrpCPUs", "GrpNodes", "MaxJobs", "MaxCPUs", "MaxNodes"), "7"),
-        **dict.fromkeys(("GrpTRES", "MaxTRES", "MaxTRESPerJob"), "cpu=7"),
-        **dict.fromkeys(("MaxWall", "MaxWallDurationPerJob"), "7"),
+        **dict.fromkeys(("GrpTRESRunMins", "GrpTRES", "MaxTRES", "MaxTRESPerJob"), "cpu=7"),
+        **dict.fromkeys(("GrpCPURunMins", "MaxWall", "MaxWallDurationPerJob"), "7"),
     },
     SACCT: {
         "ElapsedRaw": "7",
