@@ -177,9 +177,10 @@ class _InOrder:
         count = len(self.held)
         if self.held and not is_over:
             count = bisect_left(self.held, self.held[-1].t_ns, key=_TIME)
-        ready = self.held[:count]
-        del self.held[:count]  # before they are written: that may raise, and none is written twice
+        ready, kept = self.held[:count], self.held[count:]
+        self.held.clear()  # writing may raise where the run is to end: then nothing is written after it
         self._write(ready)
+        self.held += kept
 
 
 class _Shown:
