@@ -244,7 +244,8 @@ class Cluster(Frozen):
         if self.settings.gang and self.settings.preempts:
             ends_all = self.by_qos and any(each.mode in ends for each in self.qos)
             for each in self.partitions:
-                if ends_all or (not self.by_qos and each.mode in ends):
+                above = {node for other in self.partitions if other.tier > each.tier for node in other.nodes}
+                if ends_all or (not self.by_qos and each.mode in ends and not above.isdisjoint(each.nodes)):
                     found |= dict.fromkeys(each.nodes, 1)
         return found
 
@@ -384,6 +385,7 @@ class Job(Frozen):
         return SlurmDetails(*(getattr(self, name) for name in SlurmDetails.__struct_fields__))
 
 
+ENDED_IN_TURNS = "jobs that take turns, and can be ended for others, are not modelled: here they have CPUs of their own"
 TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
 
 
