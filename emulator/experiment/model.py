@@ -24,7 +24,7 @@ from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds
 from emulator.files.yaml_values import Location, dump_yaml
 from emulator.policies.axes import ALLOCATION, AUTO
-from emulator.policies.policy import AllocationPolicy, Maximum, TakesBack
+from emulator.policies.policy import AllocationPolicy, Maximum, SchedulerAllocation, TakesBack
 from emulator.policies.resources import vector_of
 from emulator.sites.basis import Basis
 from emulator.storage.objects import SCHEMES
@@ -349,9 +349,12 @@ class Allocation(Strict):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What its policy gets: the keys beside its name, and the shares of the queues if it asks for them."""
+        """What its policy gets: the keys beside its name, and to a scheduler that asks for them the shares of queues.
+        FLEX has its own options for queues."""
         options, known = self.model_extra or {}, self.known
-        if known is None or known.options is None or "queues" not in known.options.__struct_fields__:
+        if not isinstance(known, SchedulerAllocation) or known.options is None:
+            return options
+        if "queues" not in known.options.__struct_fields__:
             return options
         shares = {name: {"capacity": of.capacity, "maximum": of.maximum} for name, of in self.queues.items()}
         return {**options, "queues": shares}

@@ -253,6 +253,9 @@ class AllocationPolicy(Policy[AllocationRule]):
     """Engines that know it."""
     ends_circles: bool = False
     """Whether it ends a run itself in which evictions go round in a loop, and says whose."""
+    admits_masters: bool = False
+    """Whether it decides itself whose ApplicationMaster may start; else jobs wait whose masters would leave no room for
+    a task."""
 
 
 class ShareAllocation(AllocationPolicy):
@@ -291,4 +294,5 @@ class SchedulerAllocation(AllocationPolicy):
         """See ``Policy``; a process outside gets its options from its driver."""
         if isinstance(options, ExternalCommand):
             return replace(self, outside=options, options=None)
-        return cast(SchedulerAllocation, Policy.with_options(self, options))
+        allocation = cast(SchedulerAllocation, Policy.with_options(self, options))
+        return replace(allocation, admits_masters=getattr(options, "admits_masters", False))

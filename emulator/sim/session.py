@@ -174,11 +174,12 @@ class _InOrder:
     def pass_on(self, *, is_over: bool) -> None:
         """Pass on the records held.  Until the run is over, those of the last time stay: there may be more of them."""
         self.held.sort(key=_ORDER)
-        ready = len(self.held)
+        count = len(self.held)
         if self.held and not is_over:
-            ready = bisect_left(self.held, self.held[-1].t_ns, key=_TIME)
-        self._write(self.held[:ready])
-        del self.held[:ready]
+            count = bisect_left(self.held, self.held[-1].t_ns, key=_TIME)
+        ready = self.held[:count]
+        del self.held[:count]  # before they are written: that may raise, and none is written twice
+        self._write(ready)
 
 
 class _Shown:

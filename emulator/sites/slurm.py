@@ -79,6 +79,8 @@ class Limits(Frozen):
     """``MaxTRES``: of each job."""
     wall_ns: int | None = None
     """``MaxWall``: the longest time limit of a job."""
+    group_run_minutes: Mapping[str, int] = field(default_factory=dict)
+    """``GrpTRESRunMins``: TRES times the minutes that are left of the time limits of its running jobs."""
 
 
 NO_LIMITS = Limits()
@@ -188,6 +190,8 @@ class Settings(Frozen):
     bf_interval_ns: _Some = 30 * SECOND_NS
     bf_window_ns: int = DAY_NS
     """How far ahead backfill plans."""
+    bf_window_linear_ns: int = 0
+    """By how much longer each span of running jobs is that a plan takes away at once; 0: each is twice as long."""
     bf_resolution_ns: int = MINUTE_NS
     """Planned ends are rounded up to this."""
     bf_max_job_test: int = 500
@@ -240,7 +244,8 @@ class Cluster(Frozen):
         if self.settings.gang and self.settings.preempts:
             ends_all = self.by_qos and any(each.mode in ends for each in self.qos)
             for each in self.partitions:
-                if ends_all or (not self.by_qos and each.mode in ends):
+                above = {node for other in self.partitions if other.tier > each.tier for node in other.nodes}
+                if ends_all or (not self.by_qos and each.mode in ends and not above.isdisjoint(each.nodes)):
                     found |= dict.fromkeys(each.nodes, 1)
         return found
 
@@ -380,6 +385,7 @@ class Job(Frozen):
         return SlurmDetails(*(getattr(self, name) for name in SlurmDetails.__struct_fields__))
 
 
+ENDED_IN_TURNS = "jobs that take turns, and can be ended for others, are not modelled: here they have CPUs of their own"
 TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
 
 

@@ -147,6 +147,10 @@ _SETTINGS = (
 )
 
 
+_DEFAULTS = {"user_limit_factor": 100.0, "minimum_user_limit_percent": 100.0, "maximum_am_resource_percent": 1.0}
+"""Of the records: limits of users and ApplicationMasters are set aside."""
+
+
 def _queues(
     queues: Sequence[Record], capacity: float, maximum: float
 ) -> Iterator[tuple[str, dict[str, float], list[str], dict[str, Any]]]:
@@ -157,7 +161,7 @@ def _queues(
             "maximum": round(maximum * queue.get("maximum", 100) / 100, 9),
         }
         inside = queue.get("queues", ())
-        own = {key: queue[key] for key in _SETTINGS if key in queue}
+        own = {**_DEFAULTS, **{key: queue[key] for key in _SETTINGS if key in queue}}
         yield queue["name"], shares, [each["name"] for each in inside], own
         yield from _queues(inside, shares["capacity"], shares["maximum"])
 

@@ -301,13 +301,22 @@ def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
 
 
 def test_jobs_whose_ends_are_near_are_taken_away_together_and_farther_apart_each_time() -> None:
-    """Spans are of 60 s from the first end, and of 120 s from the next one."""
-    for ends_s, expected in (((10, 69, 400, 500), 69), ((10, 71, 190, 400), 190), ((10, 71, 192, 400), 71)):
+    """Spans are of 60 s from the first end, and of 120 s from the next one; with ``bf_window_linear`` of 10 s of 40 and
+    50 s."""
+    doubled, linear = cluster(Mode.OFF), cluster(Mode.OFF, bf_window_linear_ns=10 * SECOND_NS)
+    for of, ends_s, expected in (
+        (doubled, (10, 69, 400, 500), 69),
+        (doubled, (10, 71, 190, 400), 190),
+        (doubled, (10, 71, 192, 400), 71),
+        (linear, (10, 49, 98, 400), 49),
+        (linear, (10, 51, 100, 400), 100),
+        (linear, (10, 51, 102, 400), 51),
+    ):
         running = {
             f"r{number}": (job(f"r{number}", 1, 8, limit_ns=end_s * SECOND_NS), f"n{number}")
             for number, end_s in enumerate(ends_s)
         }
-        state = snapshot(cluster(Mode.OFF), running, [job("next", 2, 8)])
+        state = snapshot(of, running, [job("next", 2, 8)])
         assert Plan(state, SECOND_NS).add(state.waiting["next"]) == (("n0", "n1"), expected * SECOND_NS)
 
 

@@ -109,6 +109,7 @@ CHANGES: dict[str, dict[str, Change]] = {
         "bf_max_job_test": "7",
         "bf_resolution": "7",
         "bf_window": "7",
+        "bf_window_linear": "7",
         "default_queue_depth": "7",
         "sched_interval": "7",
         "sched_min_interval": "7",
@@ -160,7 +161,9 @@ CHANGES: dict[str, dict[str, Change]] = {
         "UsageFactor": "7",
         **dict.fromkeys(("GrpCPUs", "GrpNodes", "MaxCpusPerUser", "MaxJobs", "MaxNodesPerUser", "GrpJobs"), "7"),
         **dict.fromkeys(("MaxJobsPA", "MaxJobsPerAccount", "MaxJobsPerUser", "MaxJobsPU"), "7"),
-        **dict.fromkeys(("GrpTRES", "MaxTRESPA", "MaxTRESPerAccount", "MaxTRESPerUser", "MaxTRESPU"), "cpu=7"),
+        **dict.fromkeys(
+            ("GrpTRESRunMins", "GrpTRES", "MaxTRESPA", "MaxTRESPerAccount", "MaxTRESPerUser", "MaxTRESPU"), "cpu=7"
+        ),
         **dict.fromkeys(("MaxTRES", "MaxTRESPerJob", "MaxTRESPJ"), "cpu=7"),
         **dict.fromkeys(("MaxWall", "MaxWallDurationPerJob"), "7"),
     },
@@ -173,8 +176,8 @@ CHANGES: dict[str, dict[str, Change]] = {
         "Priority": "7",
         "Cluster": "elsewhere",
         **dict.fromkeys(("GrpJobs", "GrpCPUs", "GrpNodes", "MaxJobs", "MaxCPUs", "MaxNodes"), "7"),
-        **dict.fromkeys(("GrpTRES", "MaxTRES", "MaxTRESPerJob"), "cpu=7"),
-        **dict.fromkeys(("MaxWall", "MaxWallDurationPerJob"), "7"),
+        **dict.fromkeys(("GrpTRESRunMins", "GrpTRES", "MaxTRES", "MaxTRESPerJob"), "cpu=7"),
+        **dict.fromkeys(("GrpCPURunMins", "MaxWall", "MaxWallDurationPerJob"), "7"),
     },
     SACCT: {
         "ElapsedRaw": "7",

@@ -7,10 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from analysis.advise.sites import slurm_question
 from emulator.policies.schedulers.play import Execution
 from emulator.policies.slurm.scheduler import jobs_player
-from emulator.sites.slurm import SECOND_NS, Cluster, Job, Node, Partition, Settings
+from emulator.sites.slurm import SECOND_NS, Cluster, Job, Node, Partition, Settings, Slurm
 from tests.peers.slurm import differences, in_machines, played
 from workloads.setting_effects import Effect
 from workloads.slurm.conf import read_conf
@@ -136,7 +138,7 @@ PartitionName=q Nodes=n3
             "SelectType=",
             "PreemptMode=REQUEUE,GANG\nPreemptType=preempt/partition_prio\nSelectType=",
             [3, 3, 1],
-            "take turns",
+            "",
         ),
     ],
 )
@@ -158,3 +160,26 @@ def test_under_cr_memory_any_number_of_jobs_has_a_cpu_and_memory_is_what_they_wa
     jobs = [Job(f"j{n}", "q", 1, 4, LENGTH_S * SECOND_NS, 0, memory_mb=300) for n in range(4)]
     starts = [each.start_ns // SECOND_NS for each in execution_of(cluster, *jobs).values()]
     assert [start >= LENGTH_S for start in starts] == [False, False, False, True]
+
+
+def test_who_can_be_ended_for_others_takes_no_turns_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(
+        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Memory\nPreemptType=preempt/partition_prio\n"
+        "PreemptMode=REQUEUE,GANG\nNodeName=n CPUs=8 RealMemory=1000\nPartitionName=low\n"
+        "PartitionName=high PriorityTier=10\n"
+    )
+    found = read_conf(path)
+    assert found.cluster.sharing == {"n": 1}
+    assert "PreemptMode of partition low" in {each.what for each in found.losses if each.effect is Effect.DECIDES}
+    path.write_text(path.read_text().replace(",GANG", ""))
+    found = read_conf(path)
+    assert found.cluster.sharing == {"n": 1000}
+    assert [each for each in found.losses if each.effect is Effect.DECIDES] == []
+    jobs = tuple(Job(str(n), of, 1, 8, 60 * SECOND_NS, memory_mb=100) for n, of in enumerate(("low", "low", "high")))
+    heads = slurm_question(path, Slurm(found.cluster, jobs)).heads
+    assert not any("take turns" in head for head in heads), "they run at once"
+    gang = replace(found.cluster, settings=replace(found.cluster.settings, gang=True))
+    assert any(
+        "REQUEUE, CANCEL: jobs that take turns" in head for head in slurm_question(path, Slurm(gang, jobs)).heads
+    )

@@ -500,6 +500,38 @@ workload:
             simulated_history(resolve(load_experiment(tmp_path / "e.yaml")))
 
 
+ADMITS = """\
+name: admits
+engine: sim
+overheads: none
+cluster: {node_groups: [{count: 2, resources: {cpu: 8}}]}
+scheduler:
+  mechanism: wait
+  allocation:
+    name: yarn-capacity
+    queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}
+    settings: SETTINGS
+workload:
+  jobs:
+  - {name: large, queue: research, reduces: 2, reduce_s: 50, resources: {cpu: 8}}
+  - {name: small, queue: production, submit_s: 20, reduces: 1, reduce_s: 5}
+"""
+
+
+@pytest.mark.parametrize(("queues", "is_in_time"), [(("production", "research"), True), (("production",), False)])
+def test_who_limits_application_masters_has_yarns_admission(
+    queues: tuple[str, ...], is_in_time: bool, tmp_path: Path
+) -> None:
+    """Else a job waits whose ApplicationMaster would leave no node for a task of eight cores."""
+    settings = ", ".join(f"{queue}: {{maximum_am_resource_percent: 1}}" for queue in queues)
+    (tmp_path / "e.yaml").write_text(ADMITS.replace("SETTINGS", f"{{{settings}}}"))
+    history = simulated_history(resolve(load_experiment(tmp_path / "e.yaml")))
+    small_ns, large_ns = (
+        next(job.finish_ns or 0 for job in history.jobs if job.name == name) for name in ("small", "large")
+    )
+    assert (small_ns < large_ns) == is_in_time
+
+
 class TestTrees:
     """p has x and y, each a quarter of 96 containers; z has half of them."""
 

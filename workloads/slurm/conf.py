@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import (
+    ENDED_IN_TURNS,
     MINUTE_NS,
     SECOND_NS,
     Association,
@@ -349,10 +350,7 @@ def _note_who_has_no_turns(site: Site, cluster: Cluster) -> None:
     sharing = cluster.sharing
     for each in cluster.partitions:
         if any(cluster.nodes[node].sharing > sharing[node] for node in each.nodes):
-            why = (
-                "jobs that take turns, and can be ended for others, are not modelled: here they have CPUs of their own"
-            )
-            site.lose(f"PreemptMode of partition {each.name}", site.partitions[each.name][0], why)
+            site.lose(f"PreemptMode of partition {each.name}", site.partitions[each.name][0], ENDED_IN_TURNS)
 
 
 # ---- priorities and limits ----
@@ -699,6 +697,7 @@ def _time_slice(site: Site, line: Line, text: str) -> None:
 _NUMBERS = {
     "bf_interval": ("bf_interval_ns", SECOND_NS, 1),
     "bf_window": ("bf_window_ns", MINUTE_NS, 1),
+    "bf_window_linear": ("bf_window_linear_ns", SECOND_NS, 0),
     "bf_resolution": ("bf_resolution_ns", SECOND_NS, 1),
     "sched_interval": ("sched_interval_ns", SECOND_NS, 1),
     "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS, 0),

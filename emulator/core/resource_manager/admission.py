@@ -9,7 +9,8 @@ of an admitted job needs at once, and no less urgent job is admitted before a ga
 
 An admitted job may still wait for its master's container.  If it belongs to a less urgent queue, it makes room for a
 job of a more urgent one; otherwise a backlog of research jobs would keep production jobs out.  Where masters take no
-container, all jobs are admitted at once.
+container, or the scheduler decides itself whose may start (YARN with ``maximum-am-resource-percent``), all jobs are
+admitted at once.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ Containers = Callable[[Application], int]
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False) -> None:
+    def __init__(
+        self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, is_schedulers: bool = False
+    ) -> None:
+        """``is_schedulers``: whether the scheduler decides itself whose master may start."""
+        self._admits_all = unmanaged_masters or is_schedulers
         self._unmanaged = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
@@ -64,10 +69,10 @@ class Admission:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
-            in_queue = self._unmanaged or self._fits_queue(queue, application)
+            in_queue = self._admits_all or self._fits_queue(queue, application)
             # what would block a more urgent job is not given to others: it would only be displaced again
             least = min(least, containers(application)) if in_queue else least
-            if in_queue and (self._unmanaged or self._masters < self._max_masters(queue, least, application)):
+            if in_queue and (self._admits_all or self._masters < self._max_masters(queue, least, application)):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
@@ -132,7 +137,7 @@ class Admission:
         if containers < self._largest + own_master:
             jobs = [job for job in self._all() if containers < (job.facts.gang or 1) + own_master]
         if not jobs:
-            if self._unmanaged or self._masters + max(self._gangs.values(), default=1) <= containers:
+            if self._admits_all or self._masters + max(self._gangs.values(), default=1) <= containers:
                 return None
             jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
         return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)

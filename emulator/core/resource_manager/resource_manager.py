@@ -106,7 +106,8 @@ class ResourceManager(StateMachine):
         self._updates_immediately = settings.protocol.has_immediate_updates
         self._unmanaged_masters = any(node.unmanaged_masters for node in settings.nodes)
         self._master_request = settings.master_request
-        self._admission = Admission(settings.scheduler.queues, self._unmanaged_masters)
+        allocation = settings.scheduler.allocation
+        self._admission = Admission(settings.scheduler.queues, self._unmanaged_masters, allocation.admits_masters)
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0

@@ -9,11 +9,11 @@ nothing.
 
 To plan a job, running jobs are taken away in the order of the ends of their time limits, several at once, until the job
 fits: those of 60 s, then those of 120 s, and so on.  So slurm.conf has it (``bf_window_linear``): the span is 30 s at
-first and doubles with each evaluation; that with nobody taken away is the first of these, as recorded.  Its nodes are
-kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is rounded down to a
-multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If one would start later
-than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill of recorded runs shows
-all three).
+first and doubles with each evaluation, or grows by what is given there; that with nobody taken away is the first of
+these, as recorded.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what
+is kept is rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded
+up.  If one would start later than the next such end, it is tried again from that end on, with more nodes
+(DebugFlags=Backfill of recorded runs shows all three).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
     return len(jobs)
 
 
-FIRST_SPAN_NS = 60 * SECOND_NS
-"""How far apart the ends of jobs are that are taken away together at first."""
+FIRST_SPAN_NS = 30 * SECOND_NS
+"""The span of the evaluation in which nobody is taken away."""
 
 
 class Plan:
@@ -175,9 +175,10 @@ class Plan:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
         first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
-        span_ns = FIRST_SPAN_NS
+        more_ns = self._settings.bf_window_linear_ns
+        span_ns = FIRST_SPAN_NS + (more_ns or FIRST_SPAN_NS)
         while at_ns > (together_ns := ends_ns[first] + span_ns):
-            first, span_ns = bisect_right(ends_ns, together_ns), 2 * span_ns
+            first, span_ns = bisect_right(ends_ns, together_ns), span_ns + (more_ns or span_ns)
         return ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
@@ -196,7 +197,7 @@ class Plan:
 
     def _keep(self, nodes: int, start_ns: int, until_ns: int) -> None:
         place = bisect_left(self._ends_ns, until_ns)
-        if until_ns not in self._ends_ns[place : place + 1]:
+        if place == len(self._ends_ns) or self._ends_ns[place] != until_ns:
             then = self._taken(until_ns, until_ns)
             self._ends_ns.insert(place, until_ns)
             self._kept_then.insert(place, then)

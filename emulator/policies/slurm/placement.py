@@ -27,8 +27,7 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
     if must:
         others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
-    lightest = (fitting & nodes for nodes in snapshot.up_to_weight)
-    fitting = next(nodes for nodes in lightest if nodes.bit_count() >= needed)
+    fitting = next(light for nodes in snapshot.up_to_weight if (light := fitting & nodes).bit_count() >= needed)
     if snapshot.shared & fitting:
         idle = _idle(snapshot, fitting, waiting.job.cpus, free)
         if idle.bit_count() < needed:

@@ -394,7 +394,7 @@ class Snapshot:
 
     def advance(self, now_ns: int) -> None:
         """It is later: who was exempt from preemption may no longer be."""
-        self._now_ns = now_ns
+        self._now_ns = self.limits.now_ns = now_ns
         while self._exempt and self._exempt[0][0] <= now_ns:
             running = heappop(self._exempt)[-1]
             if self.running.get(running.waiting.job.name) is running:

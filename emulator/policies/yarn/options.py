@@ -143,3 +143,9 @@ class YarnOptions(Frozen):
     minimum_allocation: dict[str, float] = msgspec.field(default_factory=lambda: {MEMORY: 1.0, "cpu": 1.0})
     """``minimum-allocation``: the smallest container, where they have several sizes.  A node that has less free gets
     nothing."""
+
+    @property
+    def admits_masters(self) -> bool:
+        """Whether each queue with jobs has a limit of its ApplicationMasters."""
+        given = (self.settings.get(name) for name in self.queues)
+        return bool(self.queues) and all(each and each.maximum_am_resource_percent is not None for each in given)
