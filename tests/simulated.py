@@ -198,6 +198,9 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
+        "Queue.users",  # these three of YARN's scheduler are computed when they are read
+        "Queue.served",
+        "CapacityScheduler._small_part",
         *(
             "ClusterState.awaited",
             "QueueLedger._attention",

@@ -401,9 +401,15 @@ class Requests:
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
-        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
+        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time.
+
+        ``undelivered``: what it was given and has not received when it said this.  If they are fewer than are of use
+        together, it will give them back and say so; until then a gang is put together from all that it asks for, so
+        that none is chosen without the tasks that those were for.
+        """
         assert heartbeat.ask is not None
-        ask = left_of(heartbeat.ask, undelivered)
+        is_of_use = len(undelivered) >= heartbeat.ask.at_once
+        ask = left_of(heartbeat.ask, undelivered) if is_of_use else heartbeat.ask
         self.avoided, self.at_once = frozenset(ask.avoided), ask.at_once
         wanted = dict(ask.new)
         for group, since in self.since.items():
