@@ -5,7 +5,7 @@ With it goes what the tasks of a job waited for (``waits_for_room``).
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -24,6 +24,7 @@ from analysis.timeline import make_timeline
 from emulator.core.settings import NodeSettings
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
+from emulator.experiment.checks.scheduler import YARN
 from emulator.policies.resources import lacking, minus, written
 from emulator.policies.slurm.scheduler import CANCELLED
 from emulator.records.history import Chooser
@@ -33,6 +34,11 @@ from emulator.vocabulary import Resources, counted
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
+_ROUNDS = 10
+"""Most of YARN's rounds."""
+
+_NOBODY = {False: "itself", True: "-"}
+"""For whom it was evicted where no job is named: for its own, or for whom a scheduler does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Explanation:
     job: str | None = None
     waits: Sequence[Wait] = ()
     """What the requested job waited for, where containers have several sizes."""
+    is_gang: bool = False
+    """Whether the requested job starts whole, so that its tasks wait for each other."""
     cancelled: Sequence[str] = ()
     """Jobs that were ended for others, of those requested."""
     by_order: Sequence[str] = ()
@@ -101,7 +109,9 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     summary = RunDirectory(run).summary() or {}
     let_start = [each for each in summary.get("waits", ()) if job in (None, each["job"]) and attempt is None]
     mechanism = mechanism_of(configuration)
-    return Explanation(str(path), mechanism, found, kept, attempt, job, waits, cancelled, by_order, let_start)
+    jobs_asked = configuration["workload"].get("jobs") or ()
+    is_gang = any(each["name"] == job and each.get("gang") for each in jobs_asked)
+    return Explanation(str(path), mechanism, found, kept, attempt, job, waits, is_gang, cancelled, by_order, let_start)
 
 
 def _waits(path: Path, configuration: Mapping[str, Any], job: str) -> tuple[Wait, ...]:
@@ -149,7 +159,7 @@ def evictions_table(explanation: Explanation) -> Table:
             f"{eviction.decision.t_s:.1f}",
             eviction.attempt,
             why(eviction.decision, eviction.chosen),
-            "\n".join(eviction.requesters) or "itself",
+            "\n".join(eviction.requesters) or _NOBODY[any(each.by == Chooser.SCHEDULER for each in eviction.asked)],
             eviction.why_job,
             _then(eviction),
             _went_on(eviction),
@@ -179,27 +189,42 @@ def notes(explanation: Explanation) -> list[str]:
 
 
 def said(explanation: Explanation) -> Iterator[str]:
-    """What a scheduler said when it gave the requested job a container, took one for it, or took one from it."""
-    known: set[tuple[float, str]] = set()
-    for decision in explanation.decisions if explanation.job is not None else ():
-        text = decision.candidates[0]["why"] if decision.by == Chooser.SCHEDULER else None
-        if text is not None and (decision.t_s, text) not in known:
-            known.add((decision.t_s, text))
-            yield f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ")
+    """What a scheduler said when it gave the requested job a container, took one for it, or took one from it; of a
+    whole run, what YARN said of each round that killed."""
+    named = [decision for decision in explanation.decisions if decision.by == Chooser.SCHEDULER]
+    texts = [(decision, text) for decision in named if (text := decision.candidates[0]["why"]) is not None]
+    if explanation.job is None:
+        texts = [(decision, text) for decision, text in texts if decision.rule == YARN and "\n" in text]
+    said = [*dict.fromkeys(f"at {decision.t_s:.3f} s {text}".replace("\n", "\n  ") for decision, text in texts)]
+    shown = said if explanation.job is not None else said[:_ROUNDS]
+    yield from shown
+    if len(said) > len(shown):
+        yield f"and {len(said) - len(shown)} more rounds that killed: --job and --attempt select some, --json has all"
 
 
 def waits(explanation: Explanation) -> Iterator[str]:
-    """What jobs waited for although their scheduler had let them start, and what each task of the requested job waited
-    for: the resources that every node was short of."""
+    """What jobs waited for although their scheduler had let them start, and what the tasks of the requested job waited
+    for: the resources that every node was short of.  Tasks that waited equally long for the same have one line, and
+    those of a gang, which wait for each other, have one with what the last of them waited for."""
     for each in explanation.let_start[:_ROWS]:
         until = "the end" if each["until_s"] is None else f"{each['until_s']:.1f} s"
         yield f"from {each['since_s']:.1f} s to {until} {each['why']}"
     if len(explanation.let_start) > _ROWS:
         yield f"and {len(explanation.let_start) - _ROWS} more such waits: --json has all"
-    for wait in explanation.waits[:_ROWS]:
-        yield f"until {wait.until_s:.1f} s {wait.attempt} ({wait.asked}) found no room: {wait.in_words()}"
-    if len(explanation.waits) > _ROWS:
-        yield f"and {len(explanation.waits) - _ROWS} more such waits: --json has all"
+    alike = defaultdict[tuple[str, ...], list[Wait]](list)
+    for wait in explanation.waits:
+        execution = wait.attempt.rpartition(".")[2]
+        together = (execution,) if explanation.is_gang else (execution, f"{wait.until_s:.1f}", wait.in_words())
+        alike[(*together, wait.asked)].append(wait)
+    for some in [*alike.values()][:_ROWS]:
+        first, last = some[0], some[-1]
+        whose = f"{first.attempt} ({first.asked})"
+        if len(some) > 1:
+            tasks = sorted(wait.attempt for wait in some)
+            whose = f"{len(some)} tasks from {tasks[0]} to {tasks[-1]} ({first.asked} each)"
+        yield f"until {last.until_s:.1f} s {whose} found no room: {last.in_words()}"
+    if len(alike) > _ROWS:
+        yield f"and {len(alike) - _ROWS} more such waits: --json has all"
 
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:

@@ -184,6 +184,8 @@ class JobFacts(Frozen, gc=True, dict=True):
     """What happens to its tasks when they are taken back; None: as for all jobs."""
     details: Details | None = None
     """What the job is to the kind of scheduler that decides; None: no more than to all."""
+    master_request: Resources = ()
+    """What its ApplicationMaster asks for; empty: as those of other jobs."""
 
     @cached_property
     def maps(self) -> int:

@@ -198,8 +198,8 @@ class JobEntry(Strict):
     mechanism: ReclaimMechanism | None = None
     """What happens to its tasks when they are taken back.  Null: as its queue says."""
     details: Annotated[Details | None, PlainValidator(_details)] = Field(default=None, exclude_if=not_)
-    """What it is to kube-scheduler, Kueue or Slurm: ``{kind: kubernetes | kueue | slurm, ...}``, with the fields of
-    ``emulator.sites``."""
+    """What it is to kube-scheduler, Kueue, Slurm or YARN: ``{kind: kubernetes | kueue | slurm | yarn, ...}``, with the
+    fields of ``emulator.sites``."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
@@ -220,6 +220,8 @@ class JobEntry(Strict):
     resources: Resources | None = None
     """What each of its tasks asks for, in a cluster with ``node_groups``: ``{cpu: 2, memory_gb: 4, gpu: 1}``.  What is
     left out is 1 ``cpu``, the memory that the task uses (else ``container_memory_gb``), and nothing of the others."""
+    master_resources: Resources | None = None
+    """What its ApplicationMaster asks for; null: ``cluster.master_resources``."""
     memory_gb: TaskMemory | None = None
     """Memory that each task holds from its start to its end.  None: almost nothing, and a stopped task is charged with
     the memory of its whole container."""

@@ -2,7 +2,8 @@
 
 A first answer needs only the first candidates (a thinner sweep) and a few draws (seeds, or days); so these are made
 first.  It is shown after ``FIRST_ANSWER_REAL_S``, or as soon as they are made; and a better one whenever the time that
-has passed has doubled, until all is made or the time that was given is over.
+has passed has doubled, until all is made or the time that was given is over.  After ``HURRIED_REAL_S`` one draw of two
+of the first candidates is an answer, which says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 FIRST_ANSWER_REAL_S = 10.0
+HURRIED_REAL_S = 30.0
 LEAST_DRAWS = 3
 """Seeds or days of a first answer: with fewer there are no intervals (``analysis.advise.verdict.LEAST_SEEDS``)."""
 
@@ -33,6 +35,11 @@ class Pace:
     def is_due(self) -> bool:
         """Whether an answer is to be shown now, if one can be given."""
         return self.passed_real_s >= self._next_real_s
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether one draw is enough by now."""
+        return self.passed_real_s >= HURRIED_REAL_S
 
     @property
     def is_over(self) -> bool:
@@ -64,12 +71,16 @@ def in_order(candidates: Sequence[str], first: Collection[str], draws: Sequence[
 
 
 def comparable(
-    made: Collection[tuple[str, int]], candidates: Sequence[str], first: Collection[str], draws: Sequence[int]
+    made: Collection[tuple[str, int]],
+    candidates: Sequence[str],
+    first: Collection[str],
+    draws: Sequence[int],
+    hurried: bool = False,
 ) -> tuple[list[str], list[int]]:
     """The candidates and draws of an answer: each of these candidates has all of these draws.
 
     They are all candidates, if these have enough draws in common; else those that have all that the first ones have in
-    common; else none.
+    common; else, if it is ``hurried``, those of the first ones that have a draw in common; else none.
     """
     by_candidate: dict[str, set[int]] = {candidate: set() for candidate in candidates}
     for candidate, draw in made:
@@ -78,7 +89,9 @@ def comparable(
         common = set.intersection(*(by_candidate[candidate] for candidate in among))
         if len(common) >= min(LEAST_DRAWS, len(draws)):
             return [one for one in candidates if common <= by_candidate[one]], sorted(common)
-    return [], []
+    some = [one for one in candidates if one in first and by_candidate[one]] if hurried else []
+    common = set.intersection(*(by_candidate[one] for one in some)) if len(some) > 1 else set[int]()
+    return (some, sorted(common)) if common else ([], [])
 
 
 def of_how_many(candidates: tuple[int, int], draws: tuple[int, int], called: str) -> Iterator[str]:

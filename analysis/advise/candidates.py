@@ -20,6 +20,7 @@ from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import Variant
 from emulator.core.job import JobSpec, counted_tasks
 from emulator.errors import ConfigError
+from emulator.experiment.checks.scheduler import YARN
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
@@ -163,7 +164,8 @@ def _candidates(
     left_out: Mapping[str, str],
 ) -> Iterator[Candidate]:
     """Waiting, then every mechanism under every set of policies; what YARN itself can do comes first."""
-    off = None if policies[0].properties is None else (_YARN_OFF,)
+    is_fair = _is_fair(experiment.scheduler)
+    off = None if policies[0].properties is None else (_FAIR_OFF if is_fair else _YARN_OFF,)
     waiting = {"mechanism": WAIT, "policies": NO_POLICIES}
     yield Candidate(waiting, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
     has_tier = experiment.storage.tier is not None or "image" in left_out
@@ -193,7 +195,7 @@ def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str])
     allocation = scheduler.allocation
     known = allocation.known
     own = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
-    if allocation.name == "yarn-capacity":
+    if allocation.name == YARN:
         yield from _yarn_policies(scheduler, queues, assumed)
         if len(queues) > 1:
             yield Policies("two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt"))
@@ -269,12 +271,17 @@ def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[
     """What YARN can be told itself; ``queues``: the production queue first."""
     key = "scheduler.allocation.preemption"
     configured = scheduler.choice("allocation").options.get("preemption", {})
+    if _is_fair(scheduler):
+        yield from _fair_policies(scheduler, assumed)
+        return
     if configured is not None:
         yield Policies("as configured", {}, properties=())
     else:
         assumed.append("YARN's preemption is on, with Hadoop's defaults, although the configuration has it off")
         yield Policies("Hadoop's defaults", {key: {}}, properties=(_YARN_ON,))
     base, on = dict(configured or {}), () if configured is not None else (_YARN_ON,)
+    quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
+    yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
     for name in _TRIED_ALONE:
         value, _, shown = _QUICKER[name]
         if base.get(name) != value:
@@ -292,8 +299,60 @@ def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[
         path = _path_of(queue, options.get("parents", {}))
         properties = (*on, f"yarn.scheduler.capacity.{path}.disable_preemption=true")
         yield Policies(f"{queue} is spared", settings, kill_only=True, properties=properties)
-    quickest = {**base, **{name: value for name, (value, _, _) in _QUICKER.items()}}
-    yield Policies("YARN at its quickest", {key: quickest}, properties=(*on, *map(_property, _QUICKER)))
+
+
+_FAIR_ON, _FAIR_OFF = "yarn.scheduler.fair.preemption=true", "yarn.scheduler.fair.preemption=false"
+_FAIR_PREEMPTION = {
+    "interval_s": 0.5,
+    "cluster_utilization_threshold": 0.8,
+    "total_preemption_per_round": 1.0,
+    "natural_termination_factor": 1.0,
+    "max_ignored_over_capacity": 0.0,
+}
+"""The FairScheduler's, with its defaults."""
+_FAIR_QUICKER: dict[str, tuple[float, str]] = {
+    "fair_share_preemption_timeout_s": (1.0, "defaultFairSharePreemptionTimeout=1"),
+    "fair_share_preemption_threshold": (1.0, "defaultFairSharePreemptionThreshold=1.0"),
+}
+_WAITS_LEAST = "yarn.scheduler.fair.waitTimeBeforeKill=1000"
+
+
+def _is_fair(scheduler: Scheduler) -> bool:
+    """Whether YARN's FairScheduler decides."""
+    options = scheduler.choice("allocation").options
+    return scheduler.allocation.name == YARN and "fair" in options.get("settings", {}).get("root", {})
+
+
+def _fair_policies(scheduler: Scheduler, assumed: list[str]) -> Iterator[Policies]:
+    """What the FairScheduler can be told itself, for all queues that do not say otherwise."""
+    options = scheduler.choice("allocation").options
+    key, configured = "scheduler.allocation.preemption", options.get("preemption", {})
+    settings, base = options["settings"], dict(configured or _FAIR_PREEMPTION)
+    root, on = settings["root"], () if configured else (_FAIR_ON,)
+
+    def told(names: Sequence[str], wait_s: float | None = None) -> dict[str, Any]:
+        fair = {**root["fair"], **{name: _FAIR_QUICKER[name][0] for name in names}}
+        wait = {} if wait_s is None else {"max_wait_before_kill_s": wait_s}
+        return {key: {**base, **wait}, "scheduler.allocation.settings": {**settings, "root": {**root, "fair": fair}}}
+
+    timeout, threshold = _FAIR_QUICKER
+    if configured:
+        yield Policies("as configured", {}, properties=())
+    else:
+        assumed.append("preemption is on, after 1 s below the threshold, although the configuration has it off")
+        yield Policies(_FAIR_QUICKER[timeout][1], told([timeout]), properties=(*on, _FAIR_QUICKER[timeout][1]))
+    needed = [] if configured else [timeout]  # without a time nobody preempts
+    for label, names, wait_s in (
+        ("YARN at its quickest", [*_FAIR_QUICKER], 1.0),
+        (_FAIR_QUICKER[timeout][1], [timeout] if configured else [], None),
+        (_FAIR_QUICKER[threshold][1], [*needed, threshold], None),
+        (_WAITS_LEAST.rpartition(".")[2], needed, 1.0),
+    ):
+        if names or wait_s:
+            properties = (*on, *(_FAIR_QUICKER[name][1] for name in names), *([_WAITS_LEAST] if wait_s else []))
+            yield Policies(
+                label, told(names, wait_s), kill_only=wait_s is None or len(names) < 2, properties=properties
+            )
 
 
 def _path_of(queue: str, parents: Mapping[str, Mapping[str, Any]]) -> str:

@@ -253,10 +253,13 @@ def _is_plain(candidate: Candidate) -> bool:
 
 
 def _of_turns(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[str]:
-    """What SUSPEND leaves out, if it does."""
+    """What SUSPEND leaves out, and REQUEUE and CANCEL, if they do."""
     suspending = _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME)
     if takers := len(slurm.turn_takers(suspending, jobs)):
         yield f"SUSPEND: {takers:,} of {counted(len(jobs), 'job')}: {slurm.TURNS}"
+    requeuing = _with_mode(cluster, Mode.REQUEUE, _NO_TIME, _NO_TIME).sharing
+    if any(node.sharing > requeuing[name] for name, node in cluster.nodes.items()):
+        yield f"REQUEUE, CANCEL: {slurm.ENDED_IN_TURNS}"
 
 
 def _slurm_ways(cluster: slurm.Cluster, jobs: Sequence[Job]) -> Iterator[tuple[Candidate, Play]]:

@@ -332,7 +332,7 @@ def yarn_sentences(verdict: Verdict) -> Iterator[str]:
     elif not properties:
         yield "With YARN as it is: leave its preemption as it is configured."
     else:
-        yield f"With YARN as it is: {verdict.chosen.candidate.policies}; in yarn-site.xml"
+        yield f"With YARN as it is: {verdict.chosen.candidate.policies}; in its files"
         for setting in properties:
             yield f"    {setting}"
 

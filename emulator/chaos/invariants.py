@@ -57,9 +57,12 @@ def require(holds: bool, otherwise: str) -> None:
 
 def may_be_endless(settings: Settings) -> bool:
     """Whether tasks may be preempted without end: where jobs take turns because their order depends on their progress
-    (MLF; natjam, section 4), or where the cluster may take containers back sooner than a task ends."""
-    policies = settings.scheduler.job_selection, settings.scheduler.job_eviction
-    return settings.availability is not None or any(Reads.PROGRESS in policy.reads for policy in policies)
+    (MLF; natjam, section 4), where the cluster may take containers back sooner than a task ends, or where YARN kills a
+    large container for a small lack, after which its queue is the first to be served again."""
+    scheduler = settings.scheduler
+    if settings.availability is not None or (settings.has_sizes and scheduler.allocation.name == "yarn-capacity"):
+        return True
+    return any(Reads.PROGRESS in policy.reads for policy in (scheduler.job_selection, scheduler.job_eviction))
 
 
 @dataclass(slots=True)
@@ -203,9 +206,10 @@ class Invariants:
         require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
 
     def _request_of(self, launch: Launch) -> Resources:
+        facts = self._jobs[launch.job].facts
         if launch.work is Work.MASTER:
-            return self._settings.master_request
-        return self._jobs[launch.job].facts.group(launch.group).request
+            return facts.master_request or self._settings.master_request
+        return facts.group(launch.group).request
 
     # ---- the end ----
 

@@ -279,7 +279,7 @@ def _goes_on(
     from emulator.campaign.directory import CampaignDirectory
     from emulator.campaign.runner import CampaignResult, write_table
 
-    if not (pace.is_due or pace.is_over) or not _comparable(question, runs, seeds):
+    if not (pace.is_due or pace.is_over) or not _comparable(question, runs, seeds, pace.is_hurried):
         return True
     if pace.is_over:
         return False
@@ -291,12 +291,14 @@ def _goes_on(
     return True
 
 
-def _comparable(question: Question, runs: Sequence[PlannedRun], seeds: Sequence[int]) -> tuple[PlannedRun, ...]:
+def _comparable(
+    question: Question, runs: Sequence[PlannedRun], seeds: Sequence[int], hurried: bool = True
+) -> tuple[PlannedRun, ...]:
     """Those of the runs that can be compared (``analysis.advise.answers``)."""
     from analysis.advise.answers import comparable
 
     made = {(run.variant, run.experiment.seed): run for run in runs}
-    names, used = comparable(made.keys(), [one.name for one in question.candidates], question.first, seeds)
+    names, used = comparable(made.keys(), [one.name for one in question.candidates], question.first, seeds, hurried)
     return tuple(made[name, seed] for seed in used for name in names)
 
 
@@ -331,7 +333,10 @@ def _campaign(
     from emulator.display.work_display import WorkDisplay
 
     runs = planned_runs(question.variants(candidates, overrides, seeds))
-    runs.sort(key=lambda run: run.variant not in question.first or run.experiment.seed not in seeds[:LEAST_DRAWS])
+    early = seeds[:LEAST_DRAWS]
+    runs.sort(
+        key=lambda run: (run.variant not in question.first or run.experiment.seed not in early, run.experiment.seed)
+    )
     with CampaignDirectory(directory).held() as held, WorkDisplay(console) as display:
         name = f"advise-{question.experiment.name}"
         return run_campaign(name, runs, held, run_experiment, display.update, goes_on=goes_on)

@@ -250,7 +250,8 @@ def slurm(
         > jobs.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
       sacctmgr --parsable2 show qos > qos.txt; sacctmgr --parsable2 show assoc \\
-        format=Account,User,ParentName,Share,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall,Priority > assoc.txt
+        format=Account,User,ParentName,Share,GrpTRES,GrpTRESRunMins,GrpJobs,MaxTRES,MaxJobs,MaxWall,Priority \\
+        > assoc.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --assoc assoc.txt --out mine.yaml
     """
     from workloads.slurm.site import read_slurm

@@ -17,7 +17,6 @@ from emulator.policies.policy import (
     JobEviction,
     JobSelection,
     MechanismPolicy,
-    Pace,
     PlacementPolicy,
     Policy,
     ResumeOrder,
@@ -32,7 +31,6 @@ from emulator.policies.views import (
     PlacementDecision,
     ShareDecision,
     SuspendedView,
-    Take,
     TaskView,
 )
 from emulator.vocabulary import Mechanism, Resources
@@ -98,17 +96,6 @@ def _lasting(policy: AllocationPolicy, decision: DecisionT, view: ClusterView) -
     if type(until_ns) is not int:
         raise _error("allocation", policy, until_ns, "as valid_until_ns None or a whole number of nanoseconds")
     return replace(decision, valid_until_ns=max(until_ns, view.now_ns + LEAST_WAIT_NS))
-
-
-def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:
-    """The containers that an allocation would reclaim in this round, and from which jobs.  Raises PolicyError."""
-    returned = pace.takes(view)
-    items = _items(returned)
-    if items is None or not all(isinstance(item, Take) and any(item.amount) for item in items):
-        raise _error("allocation", policy, returned, "takes of more than nothing")
-    for take in items:
-        _distinct("allocation", policy, take.jobs, view.jobs, "as a take's jobs names of jobs")
-    return items
 
 
 def _is_reclaim(pair: Any, queues: Collection[str]) -> bool:

@@ -345,11 +345,6 @@ class Settings:
         return bool(self.nodes[0].resources)
 
     @property
-    def preemptor_period_ns(self) -> int:
-        """Time between two rounds of reclaiming."""
-        return self.scheduler.allocation.interval_ns or self.protocol.preemptor_period_ns
-
-    @property
     def kill_after_ns(self) -> int:
         """How long the Preemptor waits for a container that a transactional workload wants before it has one killed.
 
@@ -357,7 +352,7 @@ class Settings:
         heartbeat after that: all within the grace.
         """
         grace_ns = 0 if self.availability is None else self.availability.grace_ns
-        return max(0, grace_ns - 2 * self.preemptor_period_ns - self.protocol.heartbeat_ns)
+        return max(0, grace_ns - 2 * self.protocol.preemptor_period_ns - self.protocol.heartbeat_ns)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes_by_name", {node.name: node for node in self.nodes})

@@ -28,7 +28,7 @@ from emulator.vocabulary import counted
 MAX_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 _FILE = "summary.json"
-WAITS = "waited although they were admitted"
+WAITS = "waited although they may run"
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:

@@ -22,6 +22,7 @@ from emulator.experiment.model import CPU, Cluster, Experiment, NodeGroup, Queue
 from emulator.files.times import seconds_to_ns
 from emulator.files.yaml_values import Location
 from emulator.policies.resources import PARTS, fits, most, vector_of, written
+from emulator.sites.yarn import YarnDetails
 from emulator.vocabulary import TASKS, JobFacts, Mechanism, Resources, StartsAfter, TaskGroup, Work, map_reduce
 from workloads.draws import P95_STANDARD_DEVIATIONS, key_count, lengths_ns, lognormal
 from workloads.errors import Problems, TraceError
@@ -85,6 +86,8 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     if has_sizes:
         pairs = zip(jobs, recorded, strict=True)
         jobs = tuple(_asking_as_recorded(spec, job, experiment.cluster, entry) for spec, job in pairs)
+    if experiment.scheduler.allocation.name == "yarn-capacity":
+        jobs = tuple(_of_user(spec, job.user) for spec, job in zip(jobs, recorded, strict=True))
     _check_gangs(jobs, experiment.cluster)
     return jobs
 
@@ -100,6 +103,10 @@ def _check_gangs(jobs: Iterable[JobSpec], cluster: Cluster) -> None:
             f" cluster has for tasks, as job {first.name} {first.facts.gang}; make the cluster larger, or set gangs:"
             " false"
         )
+
+
+def _of_user(spec: JobSpec, user: str | None) -> JobSpec:
+    return replace(spec, facts=replace(spec.facts, details=YarnDetails(user))) if user else spec
 
 
 def _with_usual_requests(jobs: tuple[JobSpec, ...], cluster: Cluster) -> tuple[JobSpec, ...]:
@@ -230,6 +237,7 @@ def _job(entry: JobEntry, cluster: Cluster, container_memory_bytes: int, seed: i
         max_containers=entry.max_containers,
         gang=entry.gang_minimum,
         details=entry.details,
+        master_request=() if entry.master_resources is None else cluster.request(entry.master_resources),
     )
     return JobSpec(
         facts,

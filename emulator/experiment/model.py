@@ -24,7 +24,7 @@ from emulator.files.strict import Name, Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds
 from emulator.files.yaml_values import Location, dump_yaml
 from emulator.policies.axes import ALLOCATION, AUTO
-from emulator.policies.policy import AllocationPolicy, Maximum, TakesBack
+from emulator.policies.policy import AllocationPolicy, Maximum, SchedulerAllocation, TakesBack
 from emulator.policies.resources import vector_of
 from emulator.sites.basis import Basis
 from emulator.storage.objects import SCHEMES
@@ -347,6 +347,18 @@ class Allocation(Strict):
         """The allocation of natjam that it names; None: it is the user's own."""
         return ALLOCATION.by_name.get(self.name)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What its policy gets: the keys beside its name, and to a scheduler that asks for them the shares of queues.
+        FLEX has its own options for queues."""
+        options, known = self.model_extra or {}, self.known
+        if not isinstance(known, SchedulerAllocation) or known.options is None:
+            return options
+        if "queues" not in known.options.__struct_fields__:
+            return options
+        shares = {name: {"capacity": of.capacity, "maximum": of.maximum} for name, of in self.queues.items()}
+        return {**options, "queues": shares}
+
     @model_validator(mode="before")
     @classmethod
     def _default_maximum(cls, data: Any) -> Any:
@@ -437,7 +449,7 @@ class Scheduler(Strict):
         """The chosen policy on ``axis``."""
         value = getattr(self, axis)
         if isinstance(value, Allocation):
-            return Choice(name=value.name, **(value.model_extra or {}))
+            return Choice(name=value.name, **value.options)
         return value if isinstance(value, Choice) else Choice(name=value)
 
     @model_validator(mode="before")

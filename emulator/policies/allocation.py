@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from emulator.policies.job_selection import PRIORITY
 from emulator.policies.policy import (
     FLUID,
     AllocationPolicy,
     Axis,
     Elsewhere,
     ExternalCommand,
+    QueueRules,
     Reads,
     SchedulerAllocation,
     ShareAllocation,
+    TakesBack,
 )
 from emulator.policies.queues import BY_QUEUES
 from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
-from emulator.policies.yarn.allocation import YARN_CAPACITY
 
 _READS_FORECAST = frozenset({Reads.FORECAST})
 
@@ -47,11 +49,28 @@ def _slurm() -> SchedulerAllocation:
     return SchedulerAllocation("slurm", SlurmScheduler, "Slurm 22.05; docs/slurm.md", options=SlurmRules)
 
 
+def _yarn() -> SchedulerAllocation:
+    from emulator.policies.yarn.scheduler import YarnOptions, YarnScheduler
+
+    source = "Hadoop 3.4, CapacityScheduler and ProportionalCapacityPreemptionPolicy; docs/yarn.md"
+    return SchedulerAllocation(
+        "yarn-capacity",
+        YarnScheduler,
+        source,
+        dictates=PRIORITY,
+        options=YarnOptions,
+        takes_back=TakesBack.ALWAYS,
+        queues=QueueRules(),
+        spares=True,
+        starts_gangs=False,
+    )
+
+
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
         *BY_QUEUES,
-        YARN_CAPACITY,
+        Elsewhere("yarn-capacity", _yarn),
         Elsewhere("external", _external),
         Elsewhere("kube-scheduler", _kube_scheduler),
         Elsewhere("kueue", _kueue),

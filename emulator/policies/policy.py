@@ -4,10 +4,9 @@ A function reads no clock and does no I/O; times are emulated nanoseconds.  If i
 than its Protocol says, the run ends with a message that names it.  If it draws, it gets a ``random.Random`` that
 belongs to this one decision.
 
-An allocation has one of four forms; the machines have a strategy for each.  An ``AllocationPolicy`` orders queues and
-says who may take from whom; a ``ShareAllocation`` gives every job a number of containers; a ``PacedAllocation`` orders
-queues, and names the containers that it reclaims; a ``SchedulerAllocation`` is decided by a scheduler that chooses
-the nodes: one that people run, or another process.
+An allocation has one of three forms; the machines have a strategy for each.  An ``AllocationPolicy`` orders queues and
+says who may take from whom; a ``ShareAllocation`` gives every job a number of containers; a ``SchedulerAllocation`` is
+decided by a scheduler that chooses the nodes: one that people run, or another process.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Annotated, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +29,6 @@ from emulator.policies.views import (
     PlacementDecision,
     ShareDecision,
     SuspendedView,
-    Take,
     TaskView,
 )
 from emulator.vocabulary import Frozen, Mechanism, Resources
@@ -255,11 +253,9 @@ class AllocationPolicy(Policy[AllocationRule]):
     """Engines that know it."""
     ends_circles: bool = False
     """Whether it ends a run itself in which evictions go round in a loop, and says whose."""
-
-    @property
-    def interval_ns(self) -> int | None:
-        """Time between two of its rounds of reclaiming; None: the period of the Preemptor."""
-        return None
+    admits_masters: bool = False
+    """Whether it decides itself whose ApplicationMaster may start; else jobs wait whose masters would leave no room for
+    a task."""
 
 
 class ShareAllocation(AllocationPolicy):
@@ -268,40 +264,6 @@ class ShareAllocation(AllocationPolicy):
     takes_back: TakesBack = TakesBack.IF_NAMED
     queues: QueueRules = QueueRules(maximum=Maximum.NONE, may_be_left_out=True)
     engines: frozenset[str] = _MACHINES | FLUID
-
-
-class Pace(Protocol):
-    """How and when an allocation reclaims containers that it names."""
-
-    @property
-    def interval_ns(self) -> int:
-        """Time between two rounds."""
-        ...
-
-    @property
-    def wait_ns(self) -> int:
-        """How long a container must stay chosen before it is taken."""
-        ...
-
-    def takes(self, view: ClusterView) -> tuple[Take, ...]:
-        """What this round would reclaim."""
-        ...
-
-
-class PacedAllocation(AllocationPolicy):
-    """An allocation that orders queues, and at its own pace reclaims containers that it names."""
-
-    pace: Pace | None = None
-    """None: nothing is reclaimed."""
-
-    @property
-    def interval_ns(self) -> int | None:
-        """See ``AllocationPolicy``."""
-        return None if self.pace is None else self.pace.interval_ns
-
-    def with_options(self, options: Frozen) -> PacedAllocation:
-        """See ``Policy``: ``options.pace`` is its pace."""
-        return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
 
 
 class ExternalCommand(Frozen):
@@ -323,6 +285,8 @@ class SchedulerAllocation(AllocationPolicy):
     queues: QueueRules = QueueRules(may_be_left_out=True)
     spares: bool = False
     """Whether it heeds the ``minimum_runtime_s`` of a queue, before which nobody is to be a victim."""
+    starts_gangs: bool = True
+    """Whether it grants a gang all of its containers in one answer."""
     outside: ExternalCommand | None = None
     """The process that it is, if it is one."""
 
@@ -330,4 +294,5 @@ class SchedulerAllocation(AllocationPolicy):
         """See ``Policy``; a process outside gets its options from its driver."""
         if isinstance(options, ExternalCommand):
             return replace(self, outside=options, options=None)
-        return cast(SchedulerAllocation, Policy.with_options(self, options))
+        allocation = cast(SchedulerAllocation, Policy.with_options(self, options))
+        return replace(allocation, admits_masters=getattr(options, "admits_masters", False))

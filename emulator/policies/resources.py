@@ -2,11 +2,14 @@
 
 A cluster names its resources once (``cpu``, ``memory_gb``, ``gpu``, any names); a vector has one whole number for each,
 in that order.  A cluster whose containers have one size names none, and all its vectors are empty.
+
+Few different vectors are compared again and again, so what is found is kept for the last thousands of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from functools import lru_cache
 from operator import add, ge, sub
 from typing import TypeVar
 
@@ -36,6 +39,7 @@ def minus(one: Resources, other: Resources) -> Resources:
     return tuple(map(sub, one, other))
 
 
+@lru_cache(maxsize=1 << 14)
 def lacking(request: Resources, there: Resources) -> Resources:
     """What of ``wanted`` is not there."""
     return tuple([need - have if need > have else 0 for need, have in zip(request, there, strict=True)])
@@ -56,10 +60,9 @@ def total(vectors: Iterable[Resources], names: Sized) -> Resources:
     return tuple(map(sum, zip(*vectors, strict=True))) or (0,) * len(names)
 
 
+@lru_cache(maxsize=1 << 14)
 def fits(request: Resources, there: Resources) -> bool:
     """Whether all that is requested is there."""
-    if len(there) == len(request) == 1:
-        return there[0] >= request[0]
     return all(map(ge, there, request))
 
 
@@ -127,6 +130,7 @@ def have_capacity(requests: Iterable[Resources], nodes: Iterable[Resources]) -> 
     return first_fit(wanted, nodes)[0] == len(wanted)
 
 
+@lru_cache(maxsize=1 << 14)
 def dominant_ppm(part: Resources, whole: Resources) -> int:
     """The largest share that ``part`` has of any resource of ``whole``, in millionths, rounded down: the dominant share
     (Ghodsi et al., Dominant Resource Fairness, NSDI 2011; YARN's DominantResourceCalculator)."""

@@ -234,22 +234,6 @@ class ShareDecision(Frozen):
     when something changes."""
 
 
-class Take(Frozen):
-    """Containers to reclaim from ``jobs``: from the first as long as it has any, then from the next."""
-
-    jobs: tuple[str, ...]
-    """Names, the first victim first."""
-    amount: Resources
-    """How much they must hold together, of each resource in thousandths; where all containers have one size, one
-    number, in 1/1024 of a container."""
-    at_most: Resources
-    """How much all takes of the round together may hold."""
-    enough_of_any: bool = False
-    """Whether it is enough to have one of the resources, not all."""
-    why: str = ""
-    """Why so much is reclaimed from them, in words."""
-
-
 class MechanismDecision(Frozen):
     """What happens to a victim, and the numbers behind the choice."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -160,7 +160,7 @@ def _check_not_stuck(cluster: SimulatedCluster, since_ns: int) -> None:
     raise RunError(standstill(since_ns, cluster.kernel.now_ns, stuck, waiting))
 
 
-_TIME, _BY_ACTOR = attrgetter("t_ns"), attrgetter("actor", "seq")
+_TIME, _ORDER = attrgetter("t_ns"), attrgetter("t_ns", "actor", "seq")
 
 
 class _InOrder:
@@ -173,10 +173,13 @@ class _InOrder:
 
     def pass_on(self, *, is_over: bool) -> None:
         """Pass on the records held.  Until the run is over, those of the last time stay: there may be more of them."""
-        instants = [list(of_one_time) for _, of_one_time in groupby(self.held, _TIME)]
-        kept = [] if is_over or not instants else instants.pop()
-        self.held.clear()
-        self._write([record for instant in instants for record in sorted(instant, key=_BY_ACTOR)])
+        self.held.sort(key=_ORDER)
+        count = len(self.held)
+        if self.held and not is_over:
+            count = bisect_left(self.held, self.held[-1].t_ns, key=_TIME)
+        ready, kept = self.held[:count], self.held[count:]
+        self.held.clear()  # writing may raise where the run is to end: then nothing is written after it
+        self._write(ready)
         self.held += kept
 
 

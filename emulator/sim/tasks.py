@@ -78,10 +78,13 @@ class VirtualTask:
 
     def keys_done(self, now_ns: int) -> int:
         """The number of keys that it has done, with those before it."""
+        return self._keys_after(self.active_ns(now_ns))
+
+    def _keys_after(self, active_ns: int) -> int:
         if self.first_key_ns is None or not self.length_ns:
             return self.keys_before
         start_ns = self.keys_before * self.length_ns // self.keys
-        walked_ns = max(0, self.active_ns(now_ns) - self.setup_ns)
+        walked_ns = max(0, active_ns - self.setup_ns)
         # One ns of tolerance: times are rounded down, so a key ends at most 1 ns before its exact time.
         return min(self.keys, ((start_ns + walked_ns + 1) * self.keys - 1) // self.length_ns)
 
@@ -152,10 +155,11 @@ class VirtualTask:
         Its rate is constant, so other readings would not change an estimate.  The reading of a period ago is needed
         because the ApplicationMaster leaves out readings after its last refresh.
         """
-        begin_ns = now_ns - self.active_ns(now_ns)  # when it would have begun if it had never stopped
+        active_ns = self.active_ns(now_ns)
+        begin_ns = now_ns - active_ns  # when it would have begun if it had never stopped
         readings = [(begin_ns + self.setup_ns, self.keys_before)]
-        for at_ns in (now_ns - period_ns, now_ns):
-            keys_done = self.keys_done(at_ns)
+        for after_ns in (active_ns if self.since_ns is None else active_ns - period_ns, active_ns):
+            keys_done = self._keys_after(after_ns)
             if keys_done > readings[-1][1]:
                 readings.append((begin_ns + self.instant_of(keys_done), keys_done))
         return tuple(readings)

@@ -53,6 +53,8 @@ class Node(Frozen):
     features: tuple[str, ...] = ()
     weight: Annotated[int, Meta(ge=0)] = 1
     """``Weight``: nodes with the lowest go first."""
+    sharing: _Some = 1
+    """How many jobs may have each CPU at once (``OverSubscribe=FORCE:n``).  Under ``GANG`` they take turns."""
 
 
 class Limits(Frozen):
@@ -77,6 +79,8 @@ class Limits(Frozen):
     """``MaxTRES``: of each job."""
     wall_ns: int | None = None
     """``MaxWall``: the longest time limit of a job."""
+    group_run_minutes: Mapping[str, int] = field(default_factory=dict)
+    """``GrpTRESRunMins``: TRES times the minutes that are left of the time limits of its running jobs."""
 
 
 NO_LIMITS = Limits()
@@ -186,6 +190,8 @@ class Settings(Frozen):
     bf_interval_ns: _Some = 30 * SECOND_NS
     bf_window_ns: int = DAY_NS
     """How far ahead backfill plans."""
+    bf_window_linear_ns: int = 0
+    """By how much longer each span of running jobs is that a plan takes away at once; 0: each is twice as long."""
     bf_resolution_ns: int = MINUTE_NS
     """Planned ends are rounded up to this."""
     bf_max_job_test: int = 500
@@ -230,6 +236,24 @@ class Cluster(Frozen):
         memory = (MEMORY,) if any(node.memory_mb for node in self.nodes.values()) else ()
         return CPU, WHOLE, *memory, *gres
 
+    @property
+    def sharing(self) -> Mapping[str, int]:
+        """How many jobs may have each CPU of a node at once, by node.  One where jobs would take turns (``GANG``) that
+        can also be ended for others, which is not modelled."""
+        found, ends = {name: node.sharing for name, node in self.nodes.items()}, (Mode.REQUEUE, Mode.CANCEL)
+        if self.settings.gang and self.settings.preempts:
+            ends_all = self.by_qos and any(each.mode in ends for each in self.qos)
+            for each in self.partitions:
+                above = {node for other in self.partitions if other.tier > each.tier for node in other.nodes}
+                if ends_all or (not self.by_qos and each.mode in ends and not above.isdisjoint(each.nodes)):
+                    found |= dict.fromkeys(each.nodes, 1)
+        return found
+
+    def takes_turns(self, partition: Partition) -> bool:
+        """Whether the jobs of a partition share CPUs in turns (``GANG``)."""
+        sharing = self.sharing
+        return self.settings.gang and any(sharing[node] > 1 for node in partition.nodes)
+
     def partition(self, name: str) -> Partition:
         """The partition called ``name``.  Raises KeyError."""
         return {each.name: each for each in self.partitions}[name]
@@ -250,9 +274,9 @@ class Cluster(Frozen):
         return lambda job: number(job.partition, amounts_of_job(names, job), job.features) >= job.nodes
 
 
-def amounts_of_node(resources: Iterable[str], node: Node) -> Amounts:
-    """What a node has of each resource."""
-    has = {CPU: node.cpus, WHOLE: ALL_OF_IT, MEMORY: node.memory_mb, **node.gres}
+def amounts_of_node(resources: Iterable[str], node: Node, sharing: int = 1) -> Amounts:
+    """What a node has of each resource, if so many jobs may have each CPU at once."""
+    has = {CPU: node.cpus * sharing, WHOLE: ALL_OF_IT * sharing, MEMORY: node.memory_mb, **node.gres}
     return tuple(has.get(name, 0) for name in resources)
 
 
@@ -361,6 +385,7 @@ class Job(Frozen):
         return SlurmDetails(*(getattr(self, name) for name in SlurmDetails.__struct_fields__))
 
 
+ENDED_IN_TURNS = "jobs that take turns, and can be ended for others, are not modelled: here they have CPUs of their own"
 TURNS = "jobs of one partition take turns when a QOS suspends another, which is not modelled: they wait"
 
 

@@ -425,7 +425,7 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose_for_a_while, which))
 
 
-def run(case: Case, **checks: bool) -> CheckedCluster:
+def run(case: Case, **checks: Any) -> CheckedCluster:
     """Run a case with all checks, and see that no job has failed without a good reason."""
     cluster = run_checked(
         case.settings,

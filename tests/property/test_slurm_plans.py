@@ -67,7 +67,7 @@ def plain_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
             where = plan.where_now(job)
             yield (decision := decide(snapshot, job, plan.free_now(job), now_ns))
             if decision.outcome in (Outcome.PREEMPTS, Outcome.AWAITS_VICTIMS):
-                plan.keep(where, now_ns, now_ns + job.limit_ns)
+                plan.keep(snapshot.mask(where), now_ns, now_ns + job.limit_ns)
         elif not plan.may_start_now(job) and not why.startswith(("Partition", "JobArray")):
             plan.add(job)
 

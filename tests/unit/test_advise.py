@@ -24,6 +24,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import held_directory
+from emulator.files.yaml_values import dump_yaml
 from emulator.live.dumpers.criu import CRIU_VARIABLE
 from emulator.sites.basis import Basis, Gap
 from tests.commands import invoked, run_natjam
@@ -297,7 +298,49 @@ def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
         5,
     )
     assert verdict is not None
-    assert list(yarn_sentences(verdict)) == ["With YARN as it is: quick; in yarn-site.xml", "    a=1"]
+    assert list(yarn_sentences(verdict)) == ["With YARN as it is: quick; in its files", "    a=1"]
+
+
+@pytest.mark.parametrize("preempts", [True, False])
+def test_the_fair_scheduler_has_its_own_settings(tmp_path: Path, preempts: bool) -> None:
+    timeout, threshold = "defaultFairSharePreemptionTimeout=1", "defaultFairSharePreemptionThreshold=1.0"
+    on, off = (f"yarn.scheduler.fair.preemption={value}" for value in ("true", "false"))
+    wait = "yarn.scheduler.fair.waitTimeBeforeKill=1000"
+    fair = {"root": {"fair": {"fair_share_preemption_timeout_s": 60}}, "prod": {"fair": {"weight": 3}}}
+    allocation = {
+        "name": "yarn-capacity",
+        "queues": {"prod": {"capacity": 0.75}, "adhoc": {"capacity": 0.25}},
+        "preemption": {"interval_s": 0.5} if preempts else None,
+        "settings": fair,
+    }
+    jobs = [{"name": name, "queue": name, "reduces": 2, "reduce_s": 5, "key_s": 1} for name in ("prod", "adhoc")]
+    experiment = {
+        "name": "fair",
+        "cluster": {"nodes": 1, "containers_per_node": 3},
+        "scheduler": {
+            "allocation": allocation,
+            "job_selection": "priority",
+            "mechanism": "kill" if preempts else "wait",
+        },
+        "workload": {"jobs": jobs},
+    }
+    path = tmp_path / "fair.yaml"
+    path.write_text(dump_yaml(experiment))
+    question = make_question(path, [], "prod")
+    settable = {one.policies: one.properties for one in question.candidates if one.properties is not None}
+    given = () if preempts else (on,)
+    assert settable == {
+        "-": (off,),
+        **({"as configured": ()} if preempts else {}),
+        timeout: (*given, timeout),
+        "YARN at its quickest": (*given, timeout, threshold, wait),
+        threshold: (threshold,) if preempts else (on, timeout, threshold),
+        "waitTimeBeforeKill=1000": (wait,) if preempts else (on, timeout, wait),
+    }
+    quickest = next(one for one in question.candidates if one.policies == "YARN at its quickest")
+    of_root = quickest.overrides["scheduler.allocation.settings"]["root"]["fair"]
+    assert of_root == {"fair_share_preemption_timeout_s": 1.0, "fair_share_preemption_threshold": 1.0}
+    assert question.variants(question.candidates, ["engine=sim"], [1])
 
 
 # ---- the command ----

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
 from emulator.core.messages import (
+    AllocatedContainer,
     AllocateResponse,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -25,11 +26,11 @@ from emulator.core.messages import (
     SubmitJob,
 )
 from emulator.core.resource_manager.admission import Admission
-from emulator.core.resource_manager.applications import Application, Node
+from emulator.core.resource_manager.applications import Application, Node, Requests
 from emulator.core.settings import QueueSettings
 from emulator.policies import axes as policies
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
-from emulator.vocabulary import REDUCE, JobFacts, TaskId, map_reduce
+from emulator.vocabulary import MAP, REDUCE, JobFacts, TaskId, map_reduce
 
 REDUCE_0 = TaskId(REDUCE, 0)
 
@@ -406,3 +407,15 @@ def test_of_suspended_tasks_the_one_that_placement_likes_best_goes_on_first() ->
     bench.node()
     answer = bench.told("a", Ask(resumes=suspended))
     assert [given.task and given.task.number for given in answer.allocated] == [2, 1, 0]
+
+
+@pytest.mark.parametrize(("undelivered", "maps_left"), [(2, 1), (3, 0)])
+def test_a_gang_that_will_give_back_what_it_is_still_to_receive_has_its_whole_ask(
+    undelivered: int, maps_left: int
+) -> None:
+    """Else it would be put together of reduces only, which wait for the output of the map that is left out."""
+    given = [AllocatedContainer(f"c-{i}", MAP if i == 0 else REDUCE, "node-1", 0) for i in range(undelivered)]
+    requests = Requests(map_reduce(1, 4))
+    requests.replace(ApplicationHeartbeat("a", 1, 0, Ask(((MAP, 1), (REDUCE, 4)), at_once=3)), given, 0)
+    assert requests.wanted(MAP) == maps_left
+    assert requests.at_once == (3 if maps_left else 0)

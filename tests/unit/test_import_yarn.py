@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -71,7 +72,7 @@ class TestHadoopsOwnFiles:
         assert found.experiment["scheduler"]["mechanism"] == "wait"
         assert found.experiment["cluster"]["containers_per_node"] == 8
         assert by_effect(found.losses) == {
-            Effect.DECIDES: {"maximum-am-resource-percent=0.1", "node-locality-delay=40"},
+            Effect.DECIDES: {"node-locality-delay=40"},
             Effect.NOTHING: {
                 *("maximum-applications=10000", "acl_submit_applications=*", "acl_administer_queue=*"),
                 *("acl_application_max_priority=*", "queue-mappings=", "enable=false"),
@@ -84,8 +85,10 @@ class TestHadoopsOwnFiles:
         assert allocation["queues"]["sls_queue_3"] == {"capacity": 0.5, "maximum": 1.0}
         assert allocation["preemption"]["natural_termination_factor"] == 1.0
         told = {loss.what.partition("=")[0]: loss for loss in found.losses}
-        assert "fair share becomes its capacity" in told["yarn.resourcemanager.scheduler.class"].why
-        assert told["sls_queue_1: minSharePreemptionTimeout"].effect is Effect.DECIDES
+        assert "modelled by its documentation" in told["yarn.resourcemanager.scheduler.class"].why
+        assert allocation["settings"]["root"] == {"fair": {}}
+        of_queue = allocation["settings"]["sls_queue_1"]["fair"]
+        assert of_queue == {"weight": 0.25, "min_share": 1 / 48, "min_share_preemption_timeout_s": 2.0}
         assert told["yarn.scheduler.capacity.root.queues"].why == "the FairScheduler's queues are imported"
 
     def test_nothing_is_dropped_in_silence(self):
@@ -164,8 +167,8 @@ class TestQueues:
         path.write_text(
             "<allocations><queue name='root'><queue name='p'><weight>3</weight><queue name='x'/><queue name='y'>"
             "<weight>2.0</weight><maxResources>50%</maxResources></queue></queue><queue name='q'>"
-            "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><queueMaxAppsDefault>4"
-            "</queueMaxAppsDefault></allocations>"
+            "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><userMaxAppsDefault>4"
+            "</userMaxAppsDefault></allocations>"
         )
         found = fair_queues(path, 100 * 1024)
         assert {leaf.path: (leaf.capacity, leaf.maximum) for leaf in found.leaves} == {
@@ -173,7 +176,7 @@ class TestQueues:
             "p.y": (0.5, 0.5),
             "q": (0.25, 0.25),
         }
-        assert [loss.what for loss in found.losses] == ["allocations: queueMaxAppsDefault=4"]
+        assert [loss.what for loss in found.losses] == ["allocations: userMaxAppsDefault=4"]
 
 
 class TestSettings:
@@ -206,6 +209,7 @@ class TestSettings:
             "natural_termination_factor": 1.0,
             "max_ignored_over_capacity": 0.0,
             "intra_queue": True,
+            "select_based_on_reserved_containers": True,
         }
         assert found.experiment["heartbeat_s"] == 2.0
         assert found.experiment["cluster"] == {
@@ -214,9 +218,7 @@ class TestSettings:
             "container_memory_gb": 2.0,
             "memory_gb": 32.0,
         }
-        assert {"select_based_on_reserved_containers=true", "preemption-order-policy is not set: userlimit_first"} <= (
-            by_effect(found.losses)[Effect.DECIDES]
-        )
+        assert {"preemption-order-policy is not set: userlimit_first"} <= (by_effect(found.losses)[Effect.DECIDES])
 
     def test_cores_count_where_the_calculator_says_so(self, tmp_path: Path):
         site = hadoop(
@@ -409,8 +411,9 @@ class TestWhatDecides:
             ({"root.a.user-limit-factor": 1}, {}, {"user-limit-factor=1 of queue a"}),
             ({"root.a.user-limit-factor": 1, "root.a.maximum-capacity": 50}, {}, set()),
             ({"user-limit-factor": -1}, {}, set()),
-            ({"root.a.minimum-user-limit-percent": 25}, {}, {"minimum-user-limit-percent=25"}),
-            ({"root.a.ordering-policy": "fair", "root.b.ordering-policy": "fifo"}, {}, {"ordering-policy=fair"}),
+            ({"root.a.minimum-user-limit-percent": 25}, {}, set()),
+            ({"root.a.ordering-policy": "fair", "root.b.ordering-policy": "fifo"}, {}, set()),
+            ({"root.a.ordering-policy": "mine"}, {}, {"ordering-policy=mine"}),
             ({"root.a.accessible-node-labels": "gpu"}, {}, {"accessible-node-labels=gpu"}),
             ({"root.a.accessible-node-labels": "gpu"}, {"yarn.node-labels.enabled": "false"}, set()),
             ({"root.a.accessible-node-labels.gpu.capacity": 9}, {}, {"capacity=9"}),
@@ -427,9 +430,8 @@ class TestWhatDecides:
     def test_users_who_may_not_have_all_of_their_queue_are_said_by_default(self, tmp_path: Path) -> None:
         without = {key: value for key, value in self.QUEUES.items() if not key.endswith(("factor", "percent"))}
         found = imported(scheduler=hadoop(tmp_path, "cs.xml", without))
-        assert [(gap.number, gap.kind) for gap in found.basis.decides] == [(2, "queues"), (1, "settings")]
+        assert [(gap.number, gap.kind) for gap in found.basis.decides] == [(2, "queues")]
         assert "user-limit-factor=1 of queue a, which is not set" in found.basis.decides[0].example
-        assert "is not set: 0.1" in found.basis.decides[1].example
 
     def test_the_number_of_nodes_that_was_assumed_decides(self, tmp_path: Path) -> None:
         found = imported(scheduler=hadoop(tmp_path, "cs.xml", self.QUEUES), nodes=None)
@@ -483,31 +485,82 @@ class TestQueuesAndTheirUsers:
         assert self.allocation(tmp_path, of, self.PREEMPTS)["disable_preemption"] == spared
         assert "disable_preemption" not in self.allocation(tmp_path, of, {})
 
-    @pytest.mark.parametrize(("factor", "users", "maximum"), [(1, 1, 0.4), (2, 1, 0.8), (-1, 1, 1.0), (1, 2, 1.0)])
-    def test_one_user_has_no_more_than_his_limit(self, tmp_path: Path, factor: int, users: int, maximum: float) -> None:
-        """CapacityScheduler's documentation: by default one user has no more than the capacity of the queue."""
-        app = {"queue": "root.b", "state": "FINISHED", "finalStatus": "SUCCEEDED", "startedTime": 1000}
-        app |= {"finishedTime": 61_000, "elapsedTime": 60_000, "memorySeconds": 204_800, "vcoreSeconds": 200}
-        apps = [{**app, "id": f"application_1_000{n}", "user": f"user-{n % users}"} for n in range(2)]
-        path = tmp_path / "apps.json"
-        path.write_text(json.dumps({"apps": {"app": apps}}))
-        scheduler = hadoop(tmp_path, "cs.xml", {**self.TREE, f"{PREFIX}root.b.user-limit-factor": factor})
-        found = imported(scheduler=scheduler, apps=path)
-        assert found.experiment["scheduler"]["allocation"]["queues"]["b"]["maximum"] == maximum
-        said = any("of queue b" in loss.what for loss in found.losses)
-        assert said is (factor == 1 and users == 2)
+    APP: ClassVar = {
+        "queue": "root.b",
+        "state": "FINISHED",
+        "finalStatus": "SUCCEEDED",
+        "startedTime": 1000,
+        "finishedTime": 61_000,
+        "elapsedTime": 60_000,
+        "memorySeconds": 204_800,
+        "vcoreSeconds": 200,
+    }
 
-    def test_the_applications_that_it_reads_are_never_written(self, tmp_path: Path) -> None:
-        apps = tmp_path / "mine.jobs.jsonl"
-        app = {"id": "application_1_0001", "queue": "root.b", "finalStatus": "SUCCEEDED", "startedTime": 1000}
-        app |= {"finishedTime": 61_000, "elapsedTime": 60_000, "memorySeconds": 204_800, "vcoreSeconds": 200}
-        apps.write_text(json.dumps({"apps": {"app": [app]}}))
-        read = apps.read_bytes()
-        scheduler = hadoop(tmp_path, "cs.xml", self.TREE)
-        done = natjam("--scheduler", scheduler, "--apps", apps, "--out", tmp_path / "mine.yaml")
+    def of_users(self, folder: Path, users: Sequence[str | None], more: Mapping[str, object]) -> Imported:
+        apps = [{**self.APP, "id": f"application_1_000{n}", "user": user} for n, user in enumerate(users)]
+        path = folder / "apps.json"
+        path.write_text(json.dumps({"apps": {"app": apps}}))
+        of_queues = {f"{PREFIX}{key}": each for key, each in more.items()}
+        return imported(scheduler=hadoop(folder, "cs.xml", {**self.TREE, **of_queues}), apps=path)
+
+    def test_limits_of_users_and_masters_are_carried_over_with_hadoops_defaults(self, tmp_path: Path) -> None:
+        """CapacityScheduler's documentation: by default one user has no more than the capacity of the queue."""
+        of_b = {"user-limit-factor": 2, "minimum-user-limit-percent": 25, "user-settings.ann.weight": 1.5}
+        of_b |= {"maximum-am-resource-percent": 0.3, "ordering-policy": "fair"}
+        more = {**{f"root.b.{key}": each for key, each in of_b.items()}, "root.a.x.user-limit-factor": -1}
+        more |= {"root.a.ordering-policy": "priority-utilization", "root.a.y.priority": 3}
+        found = self.of_users(tmp_path, ["ann", "bob"], more)
+        least = {"maximum_am_resource_percent": 0.1, "minimum_user_limit_percent": 100.0}
+        assert found.experiment["scheduler"]["allocation"]["settings"] == {
+            "x": least,
+            "y": {"priority": 3, **least, "user_limit_factor": 1.0},
+            "b": {
+                "ordering_policy": "fair",
+                "maximum_am_resource_percent": 0.3,
+                "minimum_user_limit_percent": 25.0,
+                "user_limit_factor": 2.0,
+                "user_weights": {"ann": 1.5},
+            },
+            "root.a": {"ordering_policy": "priority-utilization"},
+        }
+        assert not any("user-limit" in loss.what for loss in found.losses)
+
+    def test_without_users_nobodys_limit_holds_and_that_is_said(self, tmp_path: Path) -> None:
+        found = self.of_users(tmp_path, ["ann", None], {})
+        settings = found.experiment["scheduler"]["allocation"]["settings"]
+        assert settings["b"] == {"maximum_am_resource_percent": 0.1}
+        assert {loss.what for loss in found.losses if "of queue" in loss.what} == {
+            f"user-limit-factor=1 of queue {queue}, which is not set" for queue in ("a.x", "a.y", "b")
+        }
+
+    @pytest.mark.parametrize("out", ["apps.yaml", "site.yaml"])
+    def test_what_it_reads_is_never_written(self, tmp_path: Path, out: str) -> None:
+        self.of_users(tmp_path, ["ann"], {})
+        apps = (tmp_path / "apps.json").rename(tmp_path / "apps.jobs.jsonl")
+        site = hadoop(tmp_path, "site.yaml", {})
+        read = apps.read_bytes(), site.read_bytes()
+        given = ("--site", site, "--scheduler", tmp_path / "cs.xml", "--apps", apps, "--out", tmp_path / out)
+        done = natjam(*given)
         assert done.exit_code == 2
         assert "is a file that the command reads; write to another file" in " ".join(done.output.split())
-        assert apps.read_bytes() == read
+        assert (apps.read_bytes(), site.read_bytes()) == read
+
+
+def test_what_else_decides_is_said(tmp_path: Path) -> None:
+    """Virtual cores of absolute capacities where they count, and executors of Spark."""
+    queues = {"root.queues": "a", "root.a.capacity": "[memory=49152,vcores=12]", "resource-calculator": "x"}
+    apps = json.loads(Path("docs/yarn-apps.json").read_text())
+    for number, app in enumerate(apps["apps"]["app"]):
+        app |= {"queue": "a", "applicationType": "SPARK" if number else "MAPREDUCE"}
+    (tmp_path / "apps.json").write_text(json.dumps(apps))
+    whys = []
+    for calculator in ("a.DefaultResourceCalculator", "a.DominantResourceCalculator"):
+        properties = {f"yarn.scheduler.capacity.{key}": each for key, each in queues.items()}
+        properties["yarn.scheduler.capacity.resource-calculator"] = calculator
+        found = imported(scheduler=hadoop(tmp_path, "cs.xml", properties), apps=tmp_path / "apps.json")
+        whys.append(Counter(each.why for each in found.losses if each.effect is Effect.DECIDES))
+    assert [sum(count for why, count in each.items() if "virtual cores" in why) for each in whys] == [0, 1]
+    assert [sum(count for why, count in each.items() if "Spark" in why) for each in whys] == [6, 6]
 
 
 class TestTheFairSchedulersPreemption:
@@ -517,18 +570,45 @@ class TestTheFairSchedulersPreemption:
         "yarn.nodemanager.resource.memory-mb": 10240,
     }
 
-    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores") -> Imported:
+    def found(self, folder: Path, of_prod: str, maximum: str = "2048 mb, 2 vcores", of_all: str = "") -> Imported:
         path = folder / "fair.xml"
         path.write_text(
             f"<allocations><queue name='prod'><weight>3.0</weight>{of_prod}</queue>"
-            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue></allocations>"
+            f"<queue name='adhoc'><maxResources>{maximum}</maxResources></queue>{of_all}</allocations>"
         )
         return imported(site=hadoop(folder, "site.xml", self.SITE), fair=path, nodes=4)
 
-    def test_a_queue_starves_first(self, tmp_path: Path) -> None:
-        found = self.found(tmp_path, "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout>")
-        assert found.experiment["scheduler"]["allocation"]["preemption"]["max_wait_before_kill_s"] == 3615.0
-        assert "prod: fairSharePreemptionTimeout=3600" in by_effect(found.losses)[Effect.DECIDES]
+    def test_each_queue_has_its_times_and_what_it_does_not_say_is_inherited(self, tmp_path: Path) -> None:
+        found = self.found(
+            tmp_path,
+            "<fairSharePreemptionTimeout>3600</fairSharePreemptionTimeout><minResources>4096 mb, 1 vcores"
+            "</minResources><minSharePreemptionTimeout>9223372036854775807</minSharePreemptionTimeout>"
+            "<allowPreemptionFrom>false</allowPreemptionFrom><schedulingPolicy>fifo</schedulingPolicy>",
+            of_all="<defaultFairSharePreemptionThreshold>0.8</defaultFairSharePreemptionThreshold>"
+            "<defaultMinSharePreemptionTimeout>60</defaultMinSharePreemptionTimeout>"
+            "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>",
+        )
+        allocation = found.experiment["scheduler"]["allocation"]
+        assert allocation["preemption"]["max_wait_before_kill_s"] == 15.0
+        assert allocation["preemption"]["cluster_utilization_threshold"] == 0.8
+        of_root = {"fair_share_preemption_threshold": 0.8, "min_share_preemption_timeout_s": 60.0}
+        assert allocation["settings"] == {
+            "root": {"fair": of_root, "ordering_policy": "drf"},
+            "prod": {
+                "fair": {
+                    "weight": 3.0,
+                    "min_share": 0.1,
+                    "min_share_preemption_timeout_s": 1e8,
+                    "fair_share_preemption_timeout_s": 3600.0,
+                },
+                "ordering_policy": "fifo",
+                "disable_preemption": True,
+            },
+            "adhoc": {"fair": {"weight": 1.0}, "ordering_policy": "drf"},
+        }
+        assert [loss.what.partition("=")[0] for loss in found.losses if loss.effect is Effect.DECIDES] == [
+            "yarn.resourcemanager.scheduler.class"
+        ]
 
     def test_without_a_timeout_nobody_preempts(self, tmp_path: Path) -> None:
         found = self.found(tmp_path, "<fairSharePreemptionThreshold>0.8</fairSharePreemptionThreshold>")

@@ -176,7 +176,7 @@ def test_a_run_says_who_had_quota_and_no_node(tmp_path: Path) -> None:
     arrivals, out = ("--arrivals", tmp_path / "table.csv"), tmp_path / "run"
     run_natjam("import", "kueue", tmp_path / "site.yaml", *arrivals, "--out", tmp_path / "mine.yaml")
     shown = " ".join(run_natjam("run", tmp_path / "mine.yaml", "--engine", "sim", "--out", out).output.split())
-    assert "waited although they were admitted" in shown
+    assert "waited although they may run" in shown
     summary = json.loads((out / "summary.json").read_text())
     first, *others = summary["waits"]
     assert (first["job"], first["since_s"], first["until_s"]) == ("c", 20, 1200)

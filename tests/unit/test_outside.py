@@ -38,7 +38,7 @@ from emulator.policies.schedulers.protocol import (
 from emulator.records.journal import Record, read_journal
 from emulator.records.replay import replay
 from emulator.resolved import make_machine, resolve
-from emulator.sim.session import simulate
+from emulator.sim.session import simulate, simulated_history
 from tests.commands import invoked, run_natjam
 from tests.examples import fixed
 
@@ -402,6 +402,42 @@ def test_a_gang_of_any_size_starts_at_once(tmp_path: Path) -> None:
     job = next(each for each in told if isinstance(each, JobSubmitted))
     assert job.groups[0].resources == {"cpu": 1500, "gpu": 1000}
     assert next(each for each in told if isinstance(each, SchedulerStarted)).master_resources == {"cpu": 1000}
+
+
+FILLING = """
+import json, sys
+def say(**line): print(json.dumps(line))
+waits = {}
+for text in sys.stdin:
+    news = json.loads(text)
+    if news["event"] == "job-waits":
+        waits[news["job"]] = news
+    elif news["event"] == "job-ended":
+        waits.setdefault("late", {})["may_start"] = True
+    elif news["event"] == "decide":
+        for job, wanted in waits.items():
+            if wanted.pop("am", 0):
+                say(decision="grant", job=job, node="node-1", group="am")
+            if job == "low" or "may_start" in wanted:
+                for number in range(wanted.pop("new", {}).get("reduce", 0)):
+                    say(decision="grant", job=job, node=f"node-{number // 2 + 1}", group="reduce")
+        say(decision="done", question=news["question"])
+        sys.stdout.flush()
+"""
+
+
+def test_what_needs_nothing_fits_a_full_node(tmp_path: Path) -> None:
+    """The second job's ApplicationMaster needs nothing, and starts while tasks of the first hold both nodes."""
+    path = sized(gang(tmp_path), "{cpu: 2, gpu: 1}")
+    (tmp_path / "gang.py").write_text(FILLING)
+    late = "    - {name: late, queue: default, submit_s: 2, reduces: 1, reduce_s: 1, resources: {cpu: 1}}\n"
+    text = path.read_text().replace(", gang: true", "")
+    path.write_text(text.replace("cluster: {", "cluster: {master_resources: {cpu: 0}, ") + late)
+    rows = simulated_history(resolve(load_experiment(path))).attempts
+    (master,) = [row for row in rows if (row.job, row.kind) == ("late", "am")]
+    ends_ns = [row.ended_ns or 0 for row in rows if (row.job, row.kind) == ("low", "reduce")]
+    assert len(ends_ns) == 4
+    assert (master.launched_ns or 0) < min(ends_ns)
 
 
 @pytest.mark.parametrize(

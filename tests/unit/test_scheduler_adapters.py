@@ -131,7 +131,7 @@ def test_an_experiment_whose_rules_list_the_jobs_is_read_as_one_with_details(
 
 
 @pytest.mark.parametrize(
-    "details", [{"kind": "yarn"}, {"kind": "slurm", "qo": "x"}, {"kind": "kueue", "podsets": 3}, 7]
+    "details", [{"kind": "mesos"}, {"kind": "slurm", "qo": "x"}, {"kind": "kueue", "podsets": 3}, 7]
 )
 def test_details_that_are_not_of_their_kind_are_refused(details: object, tmp_path: Path) -> None:
     write_by_hand(tmp_path, SLURM, {"name": "x", "details": details}, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -18,13 +19,14 @@ from analysis.reproduce.claims import all_claims
 from emulator.policies.schedulers.play import Costs, End, Execution, job_row
 from emulator.policies.slurm.backfill import Plan, backfill_pass
 from emulator.policies.slurm.controller import Controller, TimeSlices
-from emulator.policies.slurm.main_scheduler import Decision, Outcome, main_pass
+from emulator.policies.slurm.main_scheduler import Decision, Outcome, decide, main_pass
 from emulator.policies.slurm.placement import place
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
 from emulator.sites.slurm import ALL_OF_IT, SECOND_NS, Cluster, Job, Mode, Node, Partition, Settings, Weights
 from tests.commands import run_natjam
+from tests.peers import slurm as peers
 
 RUNS = list(recorded_runs())
 BEYOND = {"requeue-grace 2": "the record plans a job on another node while the victim on its node is in its grace"}
@@ -104,6 +106,15 @@ def test_who_was_preempted_for_whom_is_compared() -> None:
     lines = [line.replace("for JobId=15", "for JobId=16") for line in run["controller_says"]]
     theirs, ours = hold({**run, "controller_says": lines}).by_whom
     assert theirs != ours
+
+
+def test_a_run_that_is_beyond_is_named_with_what_decided_it(capsys: pytest.CaptureFixture[str]) -> None:
+    records = Path(str(resources.files("analysis"))) / "claims/slurm/runs-2.json"
+    assert peers.main([str(records)]) == peers.main(["--turns-unread", str(records)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    beyond = next(number for number, line in enumerate(lines) if line.startswith("requeue-grace 2: "))
+    assert lines[beyond + 1] == "   differs first: at 43.62 s low3 starts on n0 here"
+    assert lines[beyond + 2].startswith("   missing: a rule when plans count on the end of a victim's grace")
 
 
 def test_a_start_that_is_missing_or_late_is_beyond() -> None:
@@ -255,7 +266,7 @@ def test_what_is_planned_for_later_is_kept_until_the_next_full_minute() -> None:
     state.submit(after)
     assert plan.add(after) == (("n0",), 420 * SECOND_NS)
     kept_from_now_on = Plan(state, SECOND_NS)
-    kept_from_now_on.keep(("n0",), SECOND_NS, 201 * SECOND_NS)  # rounded down to 180 s, when a is still there
+    kept_from_now_on.keep(state.mask(("n0",)), SECOND_NS, 201 * SECOND_NS)  # until 180 s, when a is still there
     assert kept_from_now_on.add(after) == (("n0",), 200 * SECOND_NS)
 
 
@@ -273,19 +284,54 @@ def test_no_plan_counts_on_the_memory_of_who_would_only_stop() -> None:
 
 
 def test_who_has_outlived_its_grace_is_the_first_to_end_in_a_plan() -> None:
-    """Its 30 s have passed, so n1 is taken at 80 s; else all that ends until 110 s would count, and n0 be taken."""
-    limits_s = {"over": (1, "n2", 300), "a": (1, "n0", 100), "b": (1, "n1", 80), "c": (1, "n3", 400)}
+    """The span that begins with it ends at 65 s, so n1 is taken at 60 s; else all that ends until 120 s would count,
+    and n0 be taken."""
+    limits_s = {"over": (1, "n2", 300), "a": (1, "n0", 100), "b": (1, "n1", 60), "c": (1, "n3", 400)}
     running = {
         name: (job(name, nodes, 8, limit_ns=limit_s * SECOND_NS), where)
         for name, (nodes, where, limit_s) in limits_s.items()
     }
-    for ends_s, expected in ((5, (("n1",), 80)), (300, (("n0",), 100))):
+    for ends_s, expected in ((5, (("n1",), 60)), (300, (("n0",), 100))):
         state = snapshot(cluster(Mode.OFF), running, [job("next", 1, 8)])
         state.move_end(state.running["over"], ends_s * SECOND_NS)
         plan = Plan(state, 50 * SECOND_NS)
-        plan.keep(("n2",), 50 * SECOND_NS, 6000 * SECOND_NS)
+        plan.keep(state.mask(("n2",)), 50 * SECOND_NS, 6000 * SECOND_NS)
         nodes, at_ns = plan.add(state.waiting["next"]) or ((), 0)
         assert (nodes, at_ns / SECOND_NS) == expected
+
+
+def test_jobs_whose_ends_are_near_are_taken_away_together_and_farther_apart_each_time() -> None:
+    """Spans are of 60 s from the first end, and of 120 s from the next one; with ``bf_window_linear`` of 10 s of 40 and
+    50 s."""
+    doubled, linear = cluster(Mode.OFF), cluster(Mode.OFF, bf_window_linear_ns=10 * SECOND_NS)
+    for of, ends_s, expected in (
+        (doubled, (10, 69, 400, 500), 69),
+        (doubled, (10, 71, 190, 400), 190),
+        (doubled, (10, 71, 192, 400), 71),
+        (linear, (10, 49, 98, 400), 49),
+        (linear, (10, 51, 100, 400), 100),
+        (linear, (10, 51, 102, 400), 51),
+    ):
+        running = {
+            f"r{number}": (job(f"r{number}", 1, 8, limit_ns=end_s * SECOND_NS), f"n{number}")
+            for number, end_s in enumerate(ends_s)
+        }
+        state = snapshot(of, running, [job("next", 2, 8)])
+        assert Plan(state, SECOND_NS).add(state.waiting["next"]) == (("n0", "n1"), expected * SECOND_NS)
+
+
+def test_a_node_whose_jobs_are_all_leaving_is_given_to_nobody() -> None:
+    """As in ``memory-requeue 1`` (nothing is started there) and ``multifactor-requeue 3`` (who chooses victims does not
+    count on it)."""
+    running = {"a": (job("a", 1, 4), "n0"), "b": (job("b", 1, 4), "n1"), "c": (job("c", 2, 8), "n2 n3")}
+    small, high = job("small", 1, 4), job("high", 1, 8)
+    state = snapshot(cluster(), running, [small, high])
+    for name in "ab":
+        state.send_off(state.running[name], SECOND_NS)
+    assert decide(state, state.waiting["small"], state.mask(NODES), SECOND_NS).outcome is Outcome.WAITS
+    assert decide(state, state.waiting["high"], state.mask(NODES), SECOND_NS).victims == ("c",)
+    state.end(state.running["a"])
+    assert decide(state, state.waiting["small"], state.mask(NODES), SECOND_NS).nodes == ("n0",)
 
 
 def _carried_out(state: Snapshot, now_ns: int) -> list[Decision]:
@@ -363,15 +409,19 @@ def test_the_clock_of_the_main_loop_is_read_from_the_lines_of_its_passes() -> No
         **next(run for run in RUNS if run["config"] == "requeue"),
         "t0": 0.0,
         "controller_started": -10.0,
-        "controller_says": [f"[1970-01-01T00:00:{at}] preempted JobId=1 for JobId=2" for at in ("20.030", "50.125")],
+        "controller_says": [f"[1970-01-01T00:00:{at}] preempted JobId=1 for JobId=2" for at in ("20.030", "50.185")],
     }
-    sched = [0.025, 20.11, 30.085]
+    sched = [0.035, 20.11, 30.125]
     run["jobs"] = [{"allocated": [[at_s, "n0", "sched"] for at_s in sched]}]
-    assert [clocks_of(run)[name] for name in ("main_after_s", "main_late_s")] == pytest.approx([0.005, 0.002])
-    fewer = {**run, "jobs": []}
-    assert [clocks_of(fewer)[name] for name in ("main_after_s", "main_late_s")] == [0.005, 0.001]
-    fewer["slurm_conf"] += "AccountingStorageType=accounting_storage/slurmdbd"
-    assert [clocks_of(fewer)[name] for name in ("main_after_s", "main_late_s")] == [0.39, 0.003]
+
+    def main_loop(of: dict[str, Any], reads_turns: bool = True) -> list[float]:
+        return [clocks_of(of, reads_turns)[name] for name in ("main_after_s", "main_late_s")]
+
+    assert main_loop(run) == pytest.approx([0.005, 0.003])
+    assert main_loop(run, reads_turns=False) == main_loop({**run, "jobs": []}) == [0.005, 0.002]
+    assert main_loop(RUNS[0]) == [0.005, 0.001]
+    run["slurm_conf"] += "AccountingStorageType=accounting_storage/slurmdbd"
+    assert main_loop({**run, "jobs": []}) == [0.39, 0.003]
 
 
 # ---- whole plays ----

@@ -158,7 +158,7 @@ def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
     for text, is_listed in (("NO", False), ("FORCE:1", False), ("FORCE:4", True), ("EXCLUSIVE", False)):
         path.write_text(EXAMPLE.replace("AllowGroups=admin", f"OverSubscribe={text}"))
         found = read_conf(path)
-        assert (("21", f"OverSubscribe={text}") in by_effect(found.losses)[0]) == is_listed
+        assert (("21", f"OverSubscribe={text} of partition long") in by_effect(found.losses)[0]) == is_listed
         assert found.usual["long"].exclusive == (text == "EXCLUSIVE")
 
 

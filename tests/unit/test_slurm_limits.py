@@ -90,6 +90,26 @@ def test_a_job_over_a_limit_waits_with_the_reason_that_squeue_shows(
         assert not LimitUsage(unenforced).why_waits(of_two)
 
 
+def test_run_minutes_of_a_group_are_freed_as_its_jobs_run_and_end() -> None:
+    """resource_limits.html, GrpTRESRunMins: it consumes what is left of the time limits of running jobs."""
+    limits = Limits(group_run_minutes={"cpu": 8 * 15})
+    cluster = site(ROOT, replace(ACCOUNT, limits=limits), USER)
+    usage, ten, six = LimitUsage(cluster), job("ten", limit_ns=10 * MINUTE_NS), job("six", limit_ns=6 * MINUTE_NS)
+    assert not usage.why_waits(ten)
+    usage.start(ten)
+    assert usage.why_waits(six) == "AssocGrpCPURunMinutesLimit", "16 minutes of eight CPUs"
+    usage.now_ns = MINUTE_NS
+    assert not usage.why_waits(six)
+    usage.now_ns = 0
+    usage.end(ten)
+    assert not usage.why_waits(six)
+    assert usage.why_waits(job("unlimited", limit_ns=None)) == "AssocGrpCPURunMinutesLimit"
+    jobs = [replace(each, length_ns=5 * MINUTE_NS) for each in (ten, six)]
+    starts = [each[0].start_ns // SECOND_NS for each in jobs_player(cluster, jobs).finish().values()]
+    assert starts[0] < 10
+    assert 60 <= starts[1] <= 120
+
+
 def test_limits_of_a_user_are_of_one_user_and_those_of_a_group_of_all_below_an_account() -> None:
     of_qos = LimitUsage(site(qos=(Qos("q", limits=Limits(user_tres={"cpu": 8})),)))
     of_qos.start(job(qos="q"))
@@ -145,6 +165,8 @@ def test_each_job_that_waited_is_explained_by_the_reasons_that_squeue_would_show
     said = run_natjam("explain", tmp_path / "run", "--job", "whole").output
     assert "starts whole on n0, n1, n2, n3" in said
     assert "Resources: 1 of 4 nodes have 8 free CPUs, it needs 4" in said
+    assert said.count("found no room") == 1, "one line for all tasks of a gang"
+    assert "3 tasks from whole/task-000.0 to whole/task-002.0 (8 cpu each) found no room: " in said.replace("\n", " ")
 
 
 def test_who_went_for_a_job_is_explained(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,59 +22,57 @@ from analysis.reproduce.claims import all_claims
 from analysis.reproduce.definitions import all_figures
 from analysis.reproduce.run import planned
 from analysis.whole_run import run_experiment
+from emulator.core.effects import Effect, SetTimer
 from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerState,
     KillContainer,
+    Message,
     Outcome,
     StartContainer,
     Tick,
+    TimerFired,
 )
 from emulator.core.settings import Settings
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import axes as policies
-from emulator.policies.resources import plus
+from emulator.policies.resources import PARTS, plus
+from emulator.policies.schedulers.protocol import (
+    GroupFacts,
+    JobRequests,
+    JobSubmitted,
+    NodeAdded,
+    NodeRemoved,
+    QueueFacts,
+    SchedulerStarted,
+)
 from emulator.policies.task_eviction import newest
-from emulator.policies.views import ClusterView, JobView, Known, NodeView, QueueView, TaskView
-from emulator.policies.yarn.allocation import ONE_CONTAINER, UNIT, YarnOptions, YarnPace, amounts_of, yarn_capacity
+from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.capacity import CapacityScheduler, Request
 from emulator.policies.yarn.ideal import Need, assign
-from emulator.policies.yarn.marks import Marks
-from emulator.policies.yarn.options import YarnParent, YarnPreemption
-from emulator.policies.yarn.victims import RoundVictims
-from emulator.vocabulary import REDUCE, JobFacts
+from emulator.policies.yarn.monitor import Marks, PreemptionMonitor
+from emulator.policies.yarn.options import (
+    OrderingPolicy,
+    YarnOptions,
+    YarnParent,
+    YarnPreemption,
+    YarnQueue,
+    YarnQueueSettings,
+)
+from emulator.policies.yarn.scheduler import YarnScheduler
+from emulator.policies.yarn.tree import tree_of
+from emulator.policies.yarn.victims import Application, Held, select
+from emulator.resolved import resolve
+from emulator.sim.session import simulated_history
+from emulator.vocabulary import REDUCE
 from tests.commands import invoked
 
 TUNED = YarnPreemption(1, 1, 1, 1, 0)
-
-
-def queue(name: str, capacity: int, used: int, pending: int, maximum: int = 48) -> QueueView:
-    return QueueView(name, 0, capacity, maximum, used, pending)
-
-
-def job(name: str, of: str, order: int, containers: int, pending: int = 0, priority: int = 0) -> JobView:
-    """A job that holds so many containers, one of them its master's."""
-    facts = JobFacts(name, of, priority=priority)
-    return JobView(facts, order, 0, containers, max(0, containers - 1), pending)
-
-
-def view(queues: tuple[QueueView, ...], jobs: tuple[JobView, ...], containers: int = 48) -> ClusterView:
-    return ClusterView(0, Known(queues, jobs, containers=containers))
-
-
-def two(research: int, production: int, pending: int) -> ClusterView:
-    """The recorded cluster: production is guaranteed 12 of 48, research 36."""
-    queues = (queue("production", 12, production, pending), queue("research", 36, research, 0))
-    return view(queues, (job("r", "research", 0, research), job("p", "production", 1, production, pending)))
-
-
-def need_of(name: str, guaranteed: int, maximum: int, used: int, pending: int, *children: Need) -> Need:
-    """A queue as the policy sees it, in containers."""
-    of_queue = [(count * UNIT,) for count in (guaranteed, maximum, used, pending)]
-    return Need(name, of_queue[0], of_queue[1], of_queue[2], of_queue[3], children=children)
+UNIT = 1024
 
 
 def units(*counts: int) -> list[tuple[int]]:
@@ -79,51 +80,72 @@ def units(*counts: int) -> list[tuple[int]]:
     return [(count * UNIT,) for count in counts]
 
 
-def taken(preemption: YarnPreemption, cluster: ClusterView) -> list[tuple[tuple[str, ...], int]]:
-    """From which jobs, and how many containers, if each of them has many."""
-    chosen, found = RoundVictims(amounts_of(cluster)), []
-    for take in YarnPace(preemption).takes(cluster):
-        many = ((f"{take.jobs} {number}", ONE_CONTAINER) for number in range(100))
-        if count := len(chosen.choose(take.amount, take.at_most, many, take.enough_of_any)):
-            found.append((take.jobs, count))
-    return found
+def need_of(name: str, guaranteed: int, maximum: int, used: int, pending: int, *children: Need) -> Need:
+    """A queue as the policy sees it, in containers."""
+    of_queue = units(guaranteed, maximum, used, pending)
+    return Need(name, of_queue[0], of_queue[1], of_queue[2], of_queue[3], children=children)
+
+
+def job(name: str, containers: int, pending: int = 0, priority: int = 0) -> Application:
+    """An application that holds so many containers, the first of them its master's; the last is the newest."""
+    held = [
+        Held(f"{name}/{number}", (UNIT,), "node", int(number > 0), number, number == 0, number)
+        for number in range(containers)
+    ]
+    return Application(name, priority, (pending * UNIT,), held)
+
+
+def taken(preemption: YarnPreemption, containers: int, *queues: tuple[Need, list[Application]]) -> dict[str, int]:
+    """How many containers a round takes of which job; ``queues``: each with its jobs, the last of its order first."""
+    root = need_of("root", containers, containers, 0, 0, *(need for need, _ in queues))
+    jobs = {need.name: jobs for need, jobs in queues}
+    found = select(root, jobs, {}, preemption, Amounts((containers * UNIT,)))
+    return dict(Counter(name.split("/")[0] for name in (*found.across_queues, *found.inside_queues)))
+
+
+def two(research: int, production: int, pending: int) -> list[tuple[Need, list[Application]]]:
+    """The recorded cluster: production is guaranteed 12 of 48, research 36."""
+    return [
+        (need_of("production", 12, 48, production, pending), [job("p", production, pending)]),
+        (need_of("research", 36, 48, research, 0), [job("r", research)]),
+    ]
 
 
 class TestAmounts:
     @pytest.mark.parametrize(
-        ("preemption", "cluster", "count"),
+        ("preemption", "held", "count"),
         [
-            (YarnPreemption(), two(48, 0, 1), 1),  # a fifth of a container is one
-            (YarnPreemption(), two(47, 1, 11), 1),  # 10% of the cluster, a fifth of that
-            (YarnPreemption(natural_termination_factor=1), two(47, 1, 11), 4),  # 4.8, of which four are whole
-            (YarnPreemption(total_preemption_per_round=1), two(47, 1, 11), 3),  # a fifth of 11
-            (TUNED, two(47, 1, 11), 11),
-            (TUNED, two(47, 1, 5), 5),
-            (TUNED, two(36, 12, 20), 0),  # production has its guarantee: no claim beyond it
-            (TUNED, two(40, 8, 20), 4),
-            (YarnPreemption(), two(39, 9, 3), 0),  # within 10% of 36
-            (YarnPreemption(), two(40, 8, 4), 1),
-            (TUNED, two(48, 0, 0), 0),  # nobody wants it
-            (YarnPreemption(total_preemption_per_round=0), two(48, 0, 1), 0),
+            (YarnPreemption(), (48, 0, 1), 1),  # a fifth of a container is one
+            (YarnPreemption(), (47, 1, 11), 1),  # 10% of the cluster, a fifth of that
+            (YarnPreemption(natural_termination_factor=1), (47, 1, 11), 4),  # 4.8, of which four are whole
+            (YarnPreemption(total_preemption_per_round=1), (47, 1, 11), 3),  # a fifth of 11
+            (TUNED, (47, 1, 11), 11),
+            (TUNED, (47, 1, 5), 5),
+            (TUNED, (36, 12, 20), 0),  # production has its guarantee: no claim beyond it
+            (TUNED, (40, 8, 20), 4),
+            (YarnPreemption(), (39, 9, 3), 0),  # within 10% of 36
+            (YarnPreemption(), (40, 8, 4), 1),
+            (TUNED, (48, 0, 0), 0),  # nobody wants it
+            (YarnPreemption(total_preemption_per_round=0), (48, 0, 1), 0),
         ],
     )
-    def test_a_round(self, preemption: YarnPreemption, cluster: ClusterView, count: int):
-        assert taken(preemption, cluster) == ([(("r",), count)] if count else [])
+    def test_a_round(self, preemption: YarnPreemption, held: tuple[int, int, int], count: int):
+        assert taken(preemption, 48, *two(*held)) == ({"r": count} if count else {})
 
     def test_the_last_job_of_the_queue_gives_first(self):
-        queues = (queue("production", 12, 0, 3), queue("research", 36, 48, 9))
-        jobs = (
-            *(job("old", "research", 0, 20), job("new", "research", 1, 20, 9)),
-            *(job("urgent", "research", 2, 8, priority=1), job("p", "production", 3, 0, 3)),
-        )
-        assert taken(TUNED, view(queues, jobs)) == [(("new", "old", "urgent"), 3)]
+        research = need_of("research", 36, 48, 48, 9), [job("new", 3, 9), job("old", 37), job("urgent", 8, 0, 1)]
+        production = need_of("production", 12, 48, 0, 3), [job("p", 0, 3)]
+        assert taken(TUNED, 48, production, research) == {"new": 2, "old": 1}, "not its master"
 
     def test_several_queues_give_in_proportion_to_what_they_hold_too_much(self):
-        queues = (queue("a", 24, 0, 40), queue("b", 12, 30, 0), queue("c", 12, 18, 0))
-        jobs = (job("jb", "b", 0, 30), job("jc", "c", 1, 18))
-        assert taken(TUNED, view(queues, jobs)) == [(("jb",), 18), (("jc",), 6)]
+        queues = (
+            (need_of("a", 24, 48, 0, 40), [job("ja", 0, 40)]),
+            (need_of("b", 12, 48, 30, 0), [job("jb", 30)]),
+            (need_of("c", 12, 48, 18, 0), [job("jc", 18)]),
+        )
+        assert taken(TUNED, 48, *queues) == {"jb": 18, "jc": 6}
         half = YarnPreemption(1, 1, 0.25, 1, 0)  # 12 of the 24
-        assert taken(half, view(queues, jobs)) == [(("jb",), 9), (("jc",), 3)]
+        assert taken(half, 48, *queues) == {"jb": 9, "jc": 3}
 
     def test_a_queue_without_a_guarantee_has_what_the_others_leave(self):
         needs = [need_of("a", 0, 48, 30, 10), need_of("b", 48, 48, 10, 8)]
@@ -156,61 +178,46 @@ class TestSizes:
 
     WHOLE = (10_000, 40_000, 4_000)
 
-    def of(
-        self, preemption: YarnPreemption, research: tuple[int, ...], production: tuple[int, ...]
-    ) -> list[tuple[int, ...]]:
-        """What a round asks for, if research holds and production wants so much."""
-        node = NodeView("node-1", "", True, 10, 0, resources=self.WHOLE, resource_names=("cpu", "memory_gb", "gpu"))
-        queues = (
-            QueueView("production", 0, 500_000, 10**6, 0, 0, (0, 0, 0), production),
-            QueueView("research", 1, 500_000, 10**6, 0, 0, research, (0, 0, 0)),
-        )
-        jobs = (job("r", "research", 0, 9), job("p", "production", 1, 0, 9))
-        cluster = ClusterView(0, Known(queues, jobs, nodes=(node,)))
-        return [take.amount for take in YarnPace(preemption).takes(cluster)]
-
     @pytest.mark.parametrize(
         ("research", "production", "asked"),
         [
-            ((10_000, 10_000, 0), (2_000, 1_000, 0), [(2_000, 0, 0)]),
+            ((10_000, 10_000, 0), (2_000, 1_000, 0), (2_000, 0, 0)),
             # An offer is of all resources: with the gpu that nobody wants production has its guarantee after the first.
-            ((10_000, 40_000, 0), (8_000, 8_000, 0), [(4_000, 15_000, 0)]),
-            ((5_000, 5_000, 0), (8_000, 8_000, 0), []),  # within its guarantee
-            ((2_000, 5_000, 4_000), (1_000, 1_000, 1_000), [(0, 0, 1_000)]),  # gpu is its dominant resource
+            ((10_000, 40_000, 0), (8_000, 8_000, 0), (4_000, 15_000, 0)),
+            ((5_000, 5_000, 0), (8_000, 8_000, 0), (0, 0, 0)),  # within its guarantee
+            ((2_000, 5_000, 4_000), (1_000, 1_000, 1_000), (0, 0, 1_000)),  # gpu is its dominant resource
         ],
     )
-    def test_the_larger_share_decides(self, research: tuple, production: tuple, asked: list):
-        assert self.of(TUNED, research, production) == asked
-
-    def test_a_round_asks_for_whole_cores(self):
-        """A tenth of the cluster is one core; a fifth of four is one."""
-        assert self.of(YarnPreemption(1, 1, 1, 0.2, 0), (10_000, 10_000, 0), (4_000, 1_000, 0)) == [(1_000, 0, 0)]
-        preemption = YarnPreemption(1, 1, 0.25, 1, 0)  # 2.5 of 10 cores, rounded down
-        assert self.of(preemption, (10_000, 10_000, 0), (4_000, 1_000, 0)) == [(2_000, 0, 0)]
+    def test_the_larger_share_decides(self, research: tuple, production: tuple, asked: tuple):
+        """What a round asks for, if research holds and production wants so much."""
+        amounts = Amounts(self.WHOLE, (PARTS, 1, PARTS))
+        half, none = amounts.part(self.WHOLE, Fraction(1, 2)), (0, 0, 0)
+        needs = Need("p", half, self.WHOLE, none, production), Need("r", half, self.WHOLE, research, none)
+        assign(Need("root", self.WHOLE, self.WHOLE, none, none, children=needs), TUNED, False, amounts)
+        assert tuple(max(0, each) for each in needs[1].to_obtain) == asked
 
 
 class TestInsideAQueue:
-    def of(self, low: int, high: int, pending: int, priority: int = 1) -> ClusterView:
-        jobs = (job("low", "q", 0, low), job("high", "q", 1, high, pending, priority))
-        return view((queue("q", 48, low + high, pending),), jobs)
+    def of(self, low: int, high: int, pending: int, priority: int = 1) -> tuple[Need, list[Application]]:
+        return need_of("q", 48, 48, low + high, pending), [job("low", low), job("high", high, pending, priority)]
 
     def test_off_unless_asked_for(self):
-        assert taken(YarnPreemption(), self.of(48, 0, 1)) == []
+        assert taken(YarnPreemption(), 48, self.of(48, 0, 1)) == {}
 
     def test_a_job_takes_from_one_of_lower_priority(self):
         preemption = YarnPreemption(intra_queue=True)
-        assert taken(preemption, self.of(48, 0, 1)) == [(("low",), 1)]
-        assert taken(preemption, self.of(47, 1, 11)) == [(("low",), 4)], "10% of the cluster a round, whole ones"
-        assert taken(preemption, self.of(47, 1, 11, priority=0)) == [], "not from one of its own"
+        assert taken(preemption, 48, self.of(48, 0, 1)) == {"low": 1}
+        assert taken(preemption, 48, self.of(47, 1, 11)) == {"low": 4}, "10% of the cluster a round, whole ones"
+        assert taken(preemption, 48, self.of(47, 1, 11, priority=0)) == {}, "not from one of its own"
 
     def test_no_more_than_a_fifth_of_the_guarantee(self):
         tuned = YarnPreemption(1, 1, 1, 1, 0, intra_queue=True)
-        assert taken(tuned, self.of(47, 1, 30)) == [(("low",), 10)], "9.6"
+        assert taken(tuned, 48, self.of(47, 1, 30)) == {"low": 10}, "9.6"
         wide = YarnPreemption(1, 1, 1, 1, 0, True, intra_queue_max_allowable_limit=1)
-        assert taken(wide, self.of(47, 1, 30)) == [(("low",), 30)]
+        assert taken(wide, 48, self.of(47, 1, 30)) == {"low": 30}
 
     def test_not_below_half_of_the_guarantee(self):
-        assert taken(YarnPreemption(intra_queue=True), self.of(20, 1, 11)) == []
+        assert taken(YarnPreemption(intra_queue=True), 48, self.of(20, 1, 11)) == {}
 
 
 class TestTheList:
@@ -239,7 +246,7 @@ def test_newest_first():
         TaskView(f"container-{number:06d}", "j", REDUCE, "node-1", at_ns)
         for number, at_ns in ((3, 20), (999_999, 20), (1_000_000, 20), (1, 30))
     )
-    order = newest(view((), ()), tasks, Random(1))
+    order = newest(ClusterView(0, Known((), ())), tasks, Random(1))
     assert [int(container[10:]) for container in order] == [1, 1_000_000, 999_999, 3]
 
 
@@ -248,14 +255,28 @@ def test_newest_first():
 
 def yarn(options: YarnOptions, mechanism: str = "kill", **settings: object) -> Settings:
     made = make_settings(mechanism=mechanism, task_eviction="newest", **settings)  # type: ignore[arg-type]
+    queues = {"production": YarnQueue(0.25), "research": YarnQueue(0.75)}
+    options = msgspec.structs.replace(options, queues=queues)
     allocation = policies.ALLOCATION.by_name["yarn-capacity"].with_options(options)
     return dataclasses.replace(made, scheduler=dataclasses.replace(made.scheduler, allocation=allocation))
 
 
 class YarnBench(Bench):
+    timer: SetTimer | None = None
+    """The last one that the ResourceManager has set: for the next round."""
+
+    def __call__(self, message: Message) -> list[Effect]:
+        effects = super().__call__(message)
+        self.timer = next((each for each in reversed(effects) if isinstance(each, SetTimer)), self.timer)
+        return effects
+
     def round(self) -> list:
         """The next one; returns the kills that the node is told of at once, which are none."""
-        return sent(self(Tick(self.now_ns + SECOND_NS)), KillContainer)
+        timer, self.timer = self.timer, None
+        if timer is None:
+            return sent(self(Tick(self.now_ns + SECOND_NS)), KillContainer)
+        self.now_ns = max(self.now_ns, timer.at_ns - SECOND_NS)
+        return sent(self(TimerFired(timer.name, timer.generation, timer.at_ns)), KillContainer)
 
     def full(self) -> list[str]:
         """Research holds everything, production waits for its master; research's reduces, the newest last."""
@@ -309,8 +330,8 @@ class TestTakingByName:
         bench.round()
         answer = bench.told("r", Ask())
         assert (answer.named, answer.reclaim) == ((reduces[-1],), 0)
-        for _ in range(12):
-            bench.round()
+        for _ in range(13):
+            bench.tick()
         killed = sent(bench.node(), KillContainer)
         assert [kill.container for kill in killed] == [reduces[-1]], "not given within kill_timeout"
 
@@ -323,16 +344,26 @@ class TestTakingByName:
         freed = bench.node("node-1", report_of(bench, reduces[-1], Outcome.CHECKPOINTED))
         assert [start.job for start in sent(freed, StartContainer)] == ["p"]
         for _ in range(15):
-            bench.round()
+            bench.tick()
         assert not sent(bench.node(), KillContainer)
 
-    def test_nothing_is_taken_where_the_monitor_is_off(self):
-        bench = Bench(yarn(YarnOptions(100, None), containers=4))
-        assert bench.machine.heartbeat.period_ns == SECOND_NS
+    @pytest.mark.parametrize(
+        "preemption", [None, msgspec.structs.replace(TUNED, observe_only=True)], ids=["off", "observes only"]
+    )
+    def test_nothing_is_taken_where_the_monitor_is_off(self, preemption: YarnPreemption | None):
+        bench = YarnBench(yarn(YarnOptions(100, preemption), containers=4))
+        bench.full()
+        assert bench.timer is None
 
     def test_every_three_seconds_as_hadoop_has_it(self):
-        bench = Bench(yarn(YarnOptions(), containers=4))
-        assert bench.machine.heartbeat.period_ns == 3 * SECOND_NS
+        bench = YarnBench(yarn(YarnOptions(), containers=4))
+        bench.full()
+        times = []
+        for _ in range(3):
+            assert bench.timer is not None
+            times.append(bench.timer.at_ns)
+            bench.round()
+        assert [later - earlier for earlier, later in pairwise(times)] == [3 * SECOND_NS] * 2
 
     @pytest.mark.parametrize("mechanism", ["kill", "checkpoint", "suspend"])
     @pytest.mark.parametrize("every_heartbeat", [False, True])
@@ -377,16 +408,6 @@ def test_the_recorded_runs(tmp_path: Path, run: str):
 
 
 class TestWhy:
-    def test_a_round_says_what_a_queue_is_entitled_to(self):
-        (take,) = YarnPace(TUNED).takes(two(47, 1, 11))
-        holds = "queue research holds 47 containers and is entitled to 36 containers"
-        assert take.why == f"{holds}; this round takes 11 containers for production"
-
-    def test_jobs_of_a_queue_take_from_each_other(self):
-        preemption = YarnPreemption(intra_queue=True)
-        (take,) = YarnPace(preemption).takes(TestInsideAQueue().of(48, 0, 1))
-        assert take.why == "jobs of queue q of higher priority lack 1 containers"
-
     def test_explain_says_it(self, tmp_path: Path):
         preemption = {"interval_s": 1, "max_wait_before_kill_s": 1, "total_preemption_per_round": 1}
         preemption |= {"natural_termination_factor": 1, "max_ignored_over_capacity": 0}
@@ -412,53 +433,162 @@ class TestWhy:
         found = json.loads(invoked("explain", out, "--json").output)
         whys = [each["why"] for each in found["evictions"]]
         assert len(whys) == 4
-        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 containers for production"), (
+        assert whys[0].endswith("is entitled to 15 containers; this round takes 1 container for production"), (
             "its master's"
         )
-        assert whys[0].startswith("newest: on its container since")
+        assert whys[0].startswith("yarn-capacity: queue research holds 16 containers")
+        (wait, *_) = found["let_start"]
+        assert wait["job"] == "production"
+        assert "1 container marked, killed if still wanted after 1 s (max_wait_before_kill)" in wait["why"]
+        assert wait["until_s"] < 45, "its queue lacks nothing then"
+        shown = invoked("explain", out).output
+        assert "  queue research is guaranteed 12 containers, holds 16 containers" in shown
+        assert "beyond that: 1 killed" in shown
+        assert "itself" not in shown, "YARN takes containers for a queue, for no job of it"
+
+
+class TestNodes:
+    def test_a_full_node_gives_only_what_resumes_there_in_what_it_holds(self):
+        scheduler = CapacityScheduler(tree_of(YarnOptions(queues={"q": YarnQueue(1)}))["root"], (UNIT,), 100)
+        scheduler.add_node("0", (UNIT,))
+        application = scheduler.submit("j", scheduler.root.children[0], 0)
+        scheduler.ask(Request(application, "0", (UNIT,), 1, 1))
+        scheduler.heartbeat("0")
+        scheduler.add_node("1", (UNIT,))
+        scheduler.least = (0,)
+        scheduler.ask(Request(application, "nothing", (0,), 1, 2))
+        assert scheduler.heartbeat("0") == []
+        assert scheduler.awaited == []
+        scheduler.ask(Request(application, "stopped", (UNIT,), 0, 3, only_on="0", holds=(UNIT,)))
+        assert scheduler.awaited == ["0"]
+        assert scheduler.heartbeat("0")[0].request.name == "stopped"
+
+    def test_without_nodes_nothing_is_taken(self):
+        scheduler = YarnScheduler(YarnOptions(100, TUNED, queues={"q": YarnQueue(1)}))
+        group = GroupFacts("reduce", 1, True)
+        scheduler.notify(
+            [
+                SchedulerStarted(1, 1, (QueueFacts("q", 1, 1),), mechanism="kill"),
+                NodeAdded("0", "", 1),
+                JobSubmitted("j", "q", 0, (group,), None, 0),
+                JobRequests("j", 1, {"reduce": 1}, (), (), 0),
+            ],
+            0,
+        )
+        until_ns = scheduler.notify([NodeRemoved("0")], 1).valid_until_ns
+        assert until_ns is not None
+        assert not scheduler.decide(until_ns).decisions
+
+    def test_a_job_waits_for_ever_for_more_than_its_queue_may_hold(self, tmp_path: Path):
+        experiment = """\
+name: waits
+engine: sim
+overheads: none
+cluster: {node_groups: [{count: 1, resources: {cpu: 16}}]}
+scheduler:
+  mechanism: kill
+  allocation:
+    name: yarn-capacity
+    queues: {production: {capacity: 0.25, maximum: 0.25}, research: {capacity: 0.75}}
+workload:
+  jobs:
+  - {name: large, queue: production, reduces: 1, reduce_s: 5, resources: {cpu: 4}}
+  - {name: other, queue: research, reduces: 2, reduce_s: 5, resources: {cpu: 4}}
+"""
+        (tmp_path / "e.yaml").write_text(experiment)
+        with pytest.raises(RunError, match="no task runs, and large wait for containers that they cannot get"):
+            simulated_history(resolve(load_experiment(tmp_path / "e.yaml")))
+
+
+ADMITS = """\
+name: admits
+engine: sim
+overheads: none
+cluster: {node_groups: [{count: 2, resources: {cpu: 8}}]}
+scheduler:
+  mechanism: wait
+  allocation:
+    name: yarn-capacity
+    queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}
+    settings: SETTINGS
+workload:
+  jobs:
+  - {name: large, queue: research, reduces: 2, reduce_s: 50, resources: {cpu: 8}}
+  - {name: small, queue: production, submit_s: 20, reduces: 1, reduce_s: 5}
+"""
+
+
+@pytest.mark.parametrize(("queues", "is_in_time"), [(("production", "research"), True), (("production",), False)])
+def test_who_limits_application_masters_has_yarns_admission(
+    queues: tuple[str, ...], is_in_time: bool, tmp_path: Path
+) -> None:
+    """Else a job waits whose ApplicationMaster would leave no node for a task of eight cores."""
+    settings = ", ".join(f"{queue}: {{maximum_am_resource_percent: 1}}" for queue in queues)
+    (tmp_path / "e.yaml").write_text(ADMITS.replace("SETTINGS", f"{{{settings}}}"))
+    history = simulated_history(resolve(load_experiment(tmp_path / "e.yaml")))
+    small_ns, large_ns = (
+        next(job.finish_ns or 0 for job in history.jobs if job.name == name) for name in ("small", "large")
+    )
+    assert (small_ns < large_ns) == is_in_time
 
 
 class TestTrees:
-    """p has x and y, each 24 of 96 containers; z has 48."""
+    """p has x and y, each a quarter of 96 containers; z has half of them."""
 
     PARENTS: ClassVar = {"p": YarnParent(("x", "y"))}
+    QUEUES: ClassVar = {"x": YarnQueue(0.25), "y": YarnQueue(0.25), "z": YarnQueue(0.5)}
 
-    def of(self, x: int, y: int, z: int, pending_x: int = 0, pending_z: int = 0) -> ClusterView:
-        queues = (
-            queue("x", 24, x, pending_x, 96),
-            queue("y", 24, y, 0, 96),
-            queue("z", 48, z, pending_z, 96),
-        )
-        return view(queues, tuple(job(f"j{each.name}", each.name, n, each.used) for n, each in enumerate(queues)), 96)
-
-    def taken(self, cluster: ClusterView, parents: dict[str, YarnParent], spared: tuple[str, ...] = ()) -> list:
-        return [(take.jobs, take.amount[0] // UNIT) for take in YarnPace(TUNED, parents, spared).takes(cluster)]
+    def taken(self, held: dict[str, int], pending: dict[str, int], **options: Any) -> dict[str, int]:
+        """What a round takes of the one job of each queue."""
+        queues = tree_of(YarnOptions(queues=self.QUEUES, **options))
+        scheduler = CapacityScheduler(queues["root"], (UNIT,), 100)
+        for node in range(2):
+            scheduler.add_node(str(node), (48 * UNIT,))
+        for name in self.QUEUES:
+            application = scheduler.submit(f"j{name}", queues[name], 0)
+            for number in range(held[name]):
+                scheduler.ask(Request(application, str(number), (UNIT,), 1, number))
+        for node in (*scheduler.nodes, *scheduler.nodes):
+            scheduler.heartbeat(node)
+        for name, count in pending.items():
+            for number in range(100, 100 + count):
+                scheduler.ask(Request(queues[name].applications[0], str(number), (UNIT,), 1, number))
+        monitor = PreemptionMonitor(scheduler, TUNED)
+        monitor.round(0)
+        return dict(Counter(request.application.name for request in monitor.round(10**9).killed))
 
     def test_what_a_queue_leaves_goes_to_those_in_its_parent_first(self):
-        cluster = self.of(48, 0, 48, pending_z=10)
-        assert self.taken(cluster, self.PARENTS) == [], "p has its guarantee, and y leaves x its part of it"
-        assert self.taken(cluster, {}) == [], "z has its own"
-        cluster = self.of(8, 40, 48, pending_x=16)
-        assert self.taken(cluster, self.PARENTS) == [(("jy",), 16)]
+        held = {"x": 48, "y": 0, "z": 48}
+        assert self.taken(held, {"z": 10}, parents=self.PARENTS) == {}, "p has its guarantee: y leaves x its part"
+        assert self.taken({"x": 8, "y": 40, "z": 48}, {"x": 16}, parents=self.PARENTS) == {"jy": 16}
 
     def test_nothing_is_taken_where_it_is_disabled(self):
-        cluster = self.of(60, 0, 36, pending_z=12)
-        assert self.taken(cluster, self.PARENTS) == [(("jx",), 12)]
-        assert self.taken(cluster, self.PARENTS, ("x",)) == []
+        held, pending = {"x": 60, "y": 0, "z": 36}, {"z": 12}
+        assert self.taken(held, pending, parents=self.PARENTS) == {"jx": 12}
+        assert self.taken(held, pending, parents=self.PARENTS, disable_preemption=("x",)) == {}
+        settings = {"p": YarnQueueSettings(disable_preemption=True)}
+        assert self.taken(held, pending, parents=self.PARENTS, settings=settings) == {}, "inherited"
 
-    def test_parents_are_served_in_turn(self):
-        cluster = self.of(10, 20, 40)
-        options = YarnOptions(parents=self.PARENTS)
-        assert yarn_capacity(cluster, options).order == ("x", "y", "z"), "30 of 48 before 40 of 48"
-        assert yarn_capacity(cluster, YarnOptions()).order == ("x", "y", "z")
-        full = {"p": YarnParent(("x", "y"), 0.3)}
-        assert yarn_capacity(cluster, YarnOptions(parents=full)).order == ("z",), "28 of 96 are less than they hold"
-        assert yarn_capacity(self.of(10, 36, 40), options).order == ("z", "x", "y"), "46 of 48 after 40 of 48"
+    @pytest.mark.parametrize(("settings", "first"), [({}, "z"), ({"p": YarnQueueSettings(priority=1)}, "p")])
+    def test_the_order_of_queues(self, settings: dict[str, YarnQueueSettings], first: str):
+        by_priority = YarnQueueSettings(ordering_policy=OrderingPolicy.PRIORITY_UTILIZATION)
+        options = YarnOptions(queues=self.QUEUES, parents=self.PARENTS, settings={"root": by_priority, **settings})
+        queues = tree_of(options)
+        scheduler = CapacityScheduler(queues["root"], (UNIT,), 1)
+        scheduler.add_node("0", (96 * UNIT,))
+        held = scheduler.submit("held", queues["x"], 0)
+        scheduler.ask(Request(held, "1", (UNIT,), 1, 1))
+        scheduler.heartbeat("0")
+        for name in ("y", "z"):
+            scheduler.ask(Request(scheduler.submit(name, queues[name], 0), "1", (UNIT,), 1, 1))
+        (step,) = scheduler.heartbeat("0")
+        assert step.request.application.name == ("y" if first == "p" else "z")
 
     @pytest.mark.parametrize(
         ("options", "says"),
         [
             ({"disable_preemption": ["w"]}, "there is no queue 'w'"),
+            ({"settings": {"w": {"priority": 1}}}, "there is no queue 'w'"),
             ({"parents": {"p": {"queues": ["w"]}}}, "there is no queue 'w'"),
             ({"parents": {"x": {"queues": ["y"]}}}, "is a queue with jobs as well"),
             ({"parents": {"p": {"queues": ["x"]}, "q": {"queues": ["x"]}}}, "is in p as well"),

@@ -12,6 +12,9 @@ from fractions import Fraction
 import pytest
 
 from emulator.policies.yarn.amounts import Amounts
+from emulator.policies.yarn.capacity import CapacityScheduler, Request
+from emulator.policies.yarn.options import YarnOptions, YarnQueue, YarnQueueSettings
+from emulator.policies.yarn.tree import tree_of
 from emulator.policies.yarn.users import (
     QueueLimits,
     QueueUse,
@@ -24,7 +27,7 @@ from emulator.policies.yarn.users import (
 
 CLUSTER = Amounts((1000,))
 SMALLEST = (1,)
-ONE = Fraction(1)
+ONE, TENTH = Fraction(1), Fraction(1, 10)
 
 
 def limit_of(
@@ -84,9 +87,9 @@ def test_who_holds_more_than_his_limit_gets_nothing_unless_he_gives_up_what_is_r
 class TestApplicationMasters:
     def test_documented_maximum_am_resource_percent(self) -> None:
         """0.1 is 10% of the queue; of a queue's users each has his part of what it is guaranteed."""
-        limits = QueueLimits(maximum_am_resource_percent=0.1, minimum_user_limit_percent=25, user_limit_factor=1.0)
-        assert masters_limit(limits, (1000,), SMALLEST) == (100,)
-        parts = [user_masters_limit(limits, (1000,), users, ONE, SMALLEST) for users in (1, 2, 4, 8)]
+        limits = QueueLimits(minimum_user_limit_percent=25, user_limit_factor=1.0)
+        assert masters_limit(TENTH, (1000,), SMALLEST) == (100,)
+        parts = [user_masters_limit(limits, TENTH, (1000,), users, ONE, SMALLEST) for users in (1, 2, 4, 8)]
         assert parts == [(100,), (50,), (25,), (25,)]
 
     def test_one_may_always_start(self) -> None:
@@ -95,5 +98,36 @@ class TestApplicationMasters:
         assert not may_start((3,), (3,), (5,))
 
     def test_without_a_factor_a_user_has_the_queues_part(self) -> None:
-        limits = QueueLimits(maximum_am_resource_percent=0.1, minimum_user_limit_percent=25)
-        assert user_masters_limit(limits, (1000,), 4, ONE, SMALLEST) == (100,)
+        limits = QueueLimits(minimum_user_limit_percent=25)
+        assert user_masters_limit(limits, TENTH, (1000,), 4, ONE, SMALLEST) == (100,)
+
+
+@pytest.mark.parametrize(
+    ("of_queues", "running"),
+    [
+        ({}, {"a": 3, "b": 2}),
+        ({"a": 1}, {"a": 1, "b": 2}),
+        ({"a": 2, "b": 0}, {"a": 2, "b": 0}),
+        ({"root": 2, "b": 1}, {"a": 2, "b": 0}),
+    ],
+)
+def test_so_many_applications_of_a_queue_run_at_once(of_queues: dict[str, int], running: dict[str, int]) -> None:
+    """``max-parallel-apps``: others wait until one of them is gone; those of a parent are those of its queues."""
+    settings = {name: YarnQueueSettings(max_parallel_apps=most) for name, most in of_queues.items()}
+    queues = tree_of(YarnOptions(queues={"a": YarnQueue(0.5), "b": YarnQueue(0.5)}, settings=settings))
+    scheduler = CapacityScheduler(queues["root"], SMALLEST, 100)
+    scheduler.add_node("n", (1000,))
+    masters = [(name, number) for name, count in (("a", 3), ("b", 2)) for number in range(count)]
+    for name, number in masters:
+        application = scheduler.submit(f"{name}{number}", queues[name], 0)
+        scheduler.ask(Request(application, "am", (1,), 0, 0))
+    scheduler.heartbeat("n")
+    assert {name: sum(bool(each.held) for each in queues[name].applications) for name in ("a", "b")} == running
+    for _ in masters:  # each leaves room for another, but where none may run
+        for request in [request for name in ("a", "b") for request in queues[name].held]:
+            scheduler.free(request)
+            scheduler.end(request.application)
+        scheduler.heartbeat("n")
+        scheduler.heartbeat("n")
+    waiting = {name: len(queues[name].applications) for name in ("a", "b")}
+    assert waiting == {"a": 0, "b": 2 if of_queues.get("b") == 0 else 0}

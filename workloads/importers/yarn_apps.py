@@ -29,6 +29,7 @@ from workloads.schema import MAX_TASKS
 _S = 10**9
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "KILLED": "killed"}
 NEVER_RAN, UNFINISHED = "applications without a container beside their master, left out", "applications not finished"
+SPARK = "applications of Spark"
 
 HEADER = Header(
     format="yarn",
@@ -58,7 +59,7 @@ def read_yarn_apps(
 
     Raises TraceError.  An application with a broken field is a problem and is left out.
     """
-    facts |= {"applications": 0, NEVER_RAN: 0, UNFINISHED: 0}
+    facts |= {"applications": 0, NEVER_RAN: 0, UNFINISHED: 0, SPARK: 0}
     seen = SeenIds()
     for line, value in read_objects(path, problems, on_bytes):
         with problems.reported(path, line):
@@ -108,6 +109,7 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     length_ns = work_ns // tasks
     if not 0 < length_ns <= MAX_LENGTH_NS:
         raise BrokenRow(f"{where}.vcoreSeconds", f"makes tasks of {length_ns / 1e9:g} s")
+    facts[SPARK] += text(value.get("applicationType"), f"{where}.applicationType") == "SPARK"
     priority = value.get("priority", value.get("applicationPriority"))
     return WorkloadJob(
         name,

@@ -6,6 +6,8 @@ resource that jobs consume, where priorities are made of weights, where nodes di
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
 from emulator.sites.slurm import (
+    ENDED_IN_TURNS,
     MINUTE_NS,
     SECOND_NS,
     Association,
@@ -157,12 +160,14 @@ def read_conf(path: Path, qos_path: Path | None = None, associations: Path | Non
     _read_enforced(site)
     conditions = _Conditions.of(site)
     nodes = {name: _node(site, name, conditions.counts_memory) for name in site.nodes}
+    nodes |= {name: replace(nodes[name], sharing=jobs) for name, jobs in _sharing(site, partitions, nodes).items()}
     if conditions.counts_memory and (unknown := [name for name, node in nodes.items() if not node.memory_mb]):
         why = "memory is consumed there, and slurm.conf does not say how much a node has: it is not looked at"
         site.lose(f"RealMemory of {unknown[0]}", site.nodes[unknown[0]], why)
         nodes = {name: replace(node, memory_mb=0) for name, node in nodes.items()}
     below = () if associations is None else tuple(_associations(site, associations))
     cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, below)
+    _note_who_has_no_turns(site, cluster)
     usual = {each.name: _usual(site, each, nodes) for each in partitions}
     counts_memory = any(node.memory_mb for node in nodes.values())
     return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), counts_memory, usual)
@@ -209,8 +214,6 @@ class _Conditions(Frozen):
         if given.of in ("QOS", _ASSOCIATION):
             is_limit = key.startswith(("grp", "max", "limitfactor", "usagethreshold"))
             return self.enforces_limits if is_limit else self.has_weights or key != "usagefactor"
-        if key in ("oversubscribe", "shared") and given.value.upper() == "EXCLUSIVE":
-            return False  # as Exclusive=NODE, which is given beside it
         if key in _MEMORY:
             return self.counts_memory
         if key in _PRIORITY or (key.startswith("priority") and key not in _NOT_OF_WEIGHTS):
@@ -238,9 +241,11 @@ def _read_select_parameters(site: Site) -> None:
         why = "SelectType is not set: whole nodes are allocated before Slurm 23.11, later cores; here single CPUs are"
         site.lose("SelectType is not set", site.path, why)
         return
-    if site.value("selecttype").lower() == "select/linear":
-        return
     line = site.options.get("selecttypeparameters")
+    if site.value("selecttype").lower() == "select/linear":
+        if line is not None and "CR_MEMORY" in line.pairs["selecttypeparameters"].upper().split(","):
+            site.given.append(Given(_SELECT, "CR_Memory", "set", str(line.where)))
+        return
     if line is None:
         where, text = str(site.path), "CR_Core_Memory"
     else:
@@ -296,6 +301,56 @@ def _shares(pairs: Mapping[str, str]) -> bool:
     """Whether CPUs of a partition may be shared: ``OverSubscribe=NO``, the default, disables preemption by SUSPEND."""
     text = pairs.get("oversubscribe", pairs.get("shared", "NO")).upper()
     return text.startswith(("FORCE", "YES")) and pairs.get("exclusive", "NO").upper() in ("NO", "USER")
+
+
+_ANY_NUMBER = 1000
+"""In place of as many jobs on a CPU as there is memory for."""
+_FORCED = re.compile(r"(FORCE|YES)(?::(\d{1,5}))?")
+
+
+def _sharing(site: Site, partitions: tuple[Partition, ...], nodes: Mapping[str, Node]) -> dict[str, int]:
+    """How many jobs may have each CPU at once, of nodes where several may (``OverSubscribe=FORCE:n``, 4 if it has no
+    number; ``CR_Memory``, where CPUs are not consumed); it is noted where that is not modelled."""
+    options = {*site.value("selecttypeparameters").lower().split(",")}
+    by_memory = site.value("selecttype").lower() != "select/linear" and "cr_memory" in options
+    number_of = Counter(node for each in partitions for node in each.nodes)
+    found: dict[str, int] = {}
+    for each in partitions:
+        where, pairs = site.partitions[each.name]
+        text = pairs.get("oversubscribe", pairs.get("shared", "NO")).upper()
+        form = _FORCED.fullmatch(text)
+        if form is None and text not in ("NO", "EXCLUSIVE"):
+            raise where.error("OverSubscribe", f"'{printable(text[:40])}' is none of NO, EXCLUSIVE, YES:n, FORCE:n")
+        jobs = _ANY_NUMBER if by_memory else max(1, int(form[2] or 4)) if form else 1
+        if jobs == 1:
+            continue
+        is_forced = by_memory or text.startswith("FORCE")
+        alone = by_memory or all(number_of[node] == 1 for node in each.nodes)
+        if why := _why_not_shared(each, nodes, is_forced=is_forced, alone=alone):
+            what = "SelectTypeParameters=CR_Memory" if by_memory else f"OverSubscribe={text}"
+            site.lose(f"{what} of partition {each.name}", where, why)
+        else:
+            found |= dict.fromkeys(each.nodes, jobs)
+    return found
+
+
+def _why_not_shared(partition: Partition, nodes: Mapping[str, Node], *, is_forced: bool, alone: bool) -> str:
+    """Why jobs of a partition have CPUs of their own here; blank: they share them."""
+    if not is_forced:
+        return "which jobs ask to share CPUs (--oversubscribe) is not read: all have CPUs of their own"
+    if not alone:
+        return "jobs that share CPUs are modelled only on nodes of one partition: here they have CPUs of their own"
+    if len({nodes[node].cpus for node in partition.nodes}) > 1:
+        return "jobs that share CPUs are modelled only where nodes have equally many: here they have CPUs of their own"
+    return ""
+
+
+def _note_who_has_no_turns(site: Site, cluster: Cluster) -> None:
+    """Note where jobs would share CPUs in turns that can also be ended for others."""
+    sharing = cluster.sharing
+    for each in cluster.partitions:
+        if any(cluster.nodes[node].sharing > sharing[node] for node in each.nodes):
+            site.lose(f"PreemptMode of partition {each.name}", site.partitions[each.name][0], ENDED_IN_TURNS)
 
 
 # ---- priorities and limits ----
@@ -642,6 +697,7 @@ def _time_slice(site: Site, line: Line, text: str) -> None:
 _NUMBERS = {
     "bf_interval": ("bf_interval_ns", SECOND_NS, 1),
     "bf_window": ("bf_window_ns", MINUTE_NS, 1),
+    "bf_window_linear": ("bf_window_linear_ns", SECOND_NS, 0),
     "bf_resolution": ("bf_resolution_ns", SECOND_NS, 1),
     "sched_interval": ("sched_interval_ns", SECOND_NS, 1),
     "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS, 0),

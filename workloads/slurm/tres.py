@@ -84,6 +84,7 @@ def weights_of_tres(where: Where, key: str, text: str) -> dict[str, float]:
 _LIMITS = {
     "grptres": "group_tres",
     "grpjobs": "group_jobs",
+    "grptresrunmins": "group_run_minutes",
     "maxtresperuser": "user_tres",
     "maxtrespu": "user_tres",
     "maxjobsperuser": "user_jobs",
@@ -100,7 +101,8 @@ _LIMITS = {
     "maxwalldurationperjob": "wall_ns",
 }
 """The field of each column, by its name and its short name."""
-_OLD = {"grpcpus": ("group_tres", "cpu"), "grpnodes": ("group_tres", "node"), "maxcpusperuser": ("user_tres", "cpu")}
+_OLD = {"grpcpurunmins": ("group_run_minutes", "cpu")}
+_OLD |= {"grpcpus": ("group_tres", "cpu"), "grpnodes": ("group_tres", "node"), "maxcpusperuser": ("user_tres", "cpu")}
 _OLD |= {"maxnodesperuser": ("user_tres", "node"), "maxcpus": ("job_tres", "cpu"), "maxnodes": ("job_tres", "node")}
 """Columns of one TRES, as before Slurm 15.08."""
 
@@ -117,7 +119,7 @@ def limits_of_row(where: Where, row: Mapping[str, str]) -> Limits:
             of_tres.setdefault(old[0], {})[old[1]] = whole(where, column, value)
         elif field is None:
             continue
-        elif field.endswith("_tres"):
+        elif field.endswith(("_tres", "_minutes")):
             of_tres.setdefault(field, {}).update(tres(where, column, value))
         elif field == "wall_ns":
             found[field] = time_ns(where, column, value, 60 * 10**9)
@@ -127,11 +129,11 @@ def limits_of_row(where: Where, row: Mapping[str, str]) -> Limits:
 
 
 COMMAND_OF_ASSOCIATIONS = (
-    "sacctmgr --parsable2 show assoc format=Account,User,ParentName,Share,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall,"
-    "Priority"
+    "sacctmgr --parsable2 show assoc format=Account,User,ParentName,Share,GrpTRES,GrpTRESMins,GrpTRESRunMins,GrpWall,"
+    "GrpJobs,MaxTRES,MaxJobs,MaxWall,Priority"
 )
 """Prints what ``read_associations`` reads."""
-_PRINTED = {"Par Name": "ParentName", "Def QOS": "DefaultQOS"}
+_PRINTED = {"Par Name": "ParentName", "Def QOS": "DefaultQOS", "Fairshare": "Share"}
 """Heads of columns that sacctmgr prints in other words than its page has."""
 
 

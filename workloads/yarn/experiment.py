@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from emulator.sites.basis import Basis
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
-from workloads.importers.yarn_apps import NEVER_RAN, UNFINISHED
+from workloads.importers.yarn_apps import NEVER_RAN, SPARK, UNFINISHED
 from workloads.record import Header, Trace, WorkloadJob, modelled
 from workloads.setting_effects import Effect, Loss, basis_of, listed, settings_of
 from workloads.store import write_workload
-from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of, user_limit
-from workloads.yarn.queues import PREFIX, Leaf, Parent, capacity_queues, fair_queues
+from workloads.yarn.losses import SCHEDULER, SITE, Scheduler, in_scheduler, losses_of
+from workloads.yarn.queue_settings import queue_settings
+from workloads.yarn.queues import PREFIX, FairQueues, Leaf, Parent, capacity_queues, fair_queues
 from workloads.yarn.settings import Settings, flag, number, share, whole
 
 _PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
@@ -95,6 +95,11 @@ _APPLICATIONS = "applications"
 _OF_FACTS = (
     (NEVER_RAN, Effect.LEFT_OUT, "it ran no task: it had no container beside its master"),
     (UNFINISHED, Effect.DECIDES, "it has not ended: its work so far is taken for all"),
+    (
+        SPARK,
+        Effect.DECIDES,
+        "an executor of Spark that is killed does all its work again, not only the tasks it ran then",
+    ),
 )
 
 
@@ -185,32 +190,42 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     nodes = sources.nodes or ASSUMED_NODES
     if sources.nodes is None:
         imported.assume("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes")
-    is_fair, leaves, parents, starves_s = _queues(sources, settings, nodes * node_mb, imported)
+    fair, leaves, parents = _queues(sources, settings, nodes * node_mb, imported)
+    is_fair = fair is not None
     if sources.apps is not None:
         highest = settings.take(_MAX_PRIORITY, 0, whole)
         imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
         imported.losses += imported.applications.losses
         if not imported.applications.jobs:
             raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
-        leaves = leaves if is_fair else list(_of_one_user(settings, leaves, imported))
     jobs = imported.applications.jobs if imported.applications else ()
+    has_users = bool(jobs) and all(job.user for job in jobs)
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
-    allocated = as_allocated(jobs, least_mb)
+    allocated, cores = as_allocated(jobs, least_mb), _cores(settings, fair)
     if imported.applications is not None and len({(job.memory_bytes, job.cpu_thousandths) for job in allocated}) > 1:
         imported.applications.jobs = allocated
-        cluster = _sized_cluster(settings, nodes, node_mb, least_mb, imported)
+        cluster = _sized_cluster(settings, cores, nodes, node_mb, least_mb, imported)
     else:
         per_container_mb = min(container_mb(jobs, least_mb), node_mb)
         why = "all containers have one size"
         imported.assume("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", why, Effect.NOTHING)
-        cluster = _cluster(settings, nodes, node_mb, per_container_mb)
-    preemption = _fair_preemption(settings, starves_s) if is_fair else _preemption(settings)
+        cluster = _cluster(settings, cores, nodes, node_mb, per_container_mb)
+    preemption = _preemption(settings) if fair is None else _fair_preemption(settings, fair)
     scheduler = Scheduler(
-        is_fair, preemption is not None, bool(preemption and preemption["intra_queue"]), _NODE_MB not in settings
+        is_fair,
+        preemption is not None,
+        bool(preemption and preemption["intra_queue"]),
+        _NODE_MB not in settings,
+        has_users,
     )
     imported.losses = [*in_scheduler(imported.losses, scheduler), *losses_of(settings, leaves, scheduler)]
+    for found in settings.properties() if cores is not None and fair is None else ():
+        if found.name.startswith(PREFIX) and found.name.endswith("capacity") and "vcores" in found.value:
+            imported.lose(f"{found.name}={found.value[:60]}", found.where, _ONLY_MEMORY)
     imported.losses += settings.losses
     basis = imported.basis
+    paths = ([leaf.path for leaf in leaves], [parent.path for parent in parents])
+    of_queues = queue_settings(settings, *paths, has_users) if fair is None else fair.settings
     imported.experiment = {
         "name": name,
         "engine": "sim",
@@ -227,7 +242,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
                 },
                 "offswitch_per_heartbeat": _per_heartbeat(settings, is_fair),
                 "preemption": preemption,
-                **_tree(leaves, parents, preempts=preemption is not None),
+                **_tree(leaves, parents, of_queues, preempts=preemption is not None),
             },
             "job_selection": "priority",
             "task_eviction": "newest",
@@ -239,21 +254,25 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     return imported
 
 
+_ONLY_MEMORY = (
+    "virtual cores of absolute capacities are not modelled: a queue has the share of all that it has of memory"
+)
+
+
 def _queues(
     sources: Sources, settings: Settings, cluster_mb: int, imported: Imported
-) -> tuple[bool, Sequence[Leaf], Sequence[Parent], float | None]:
-    """Whether the queues are the FairScheduler's, its leaves, the parents that are modelled, and how long a queue
-    starves before it preempts; None: it never does."""
+) -> tuple[FairQueues | None, Sequence[Leaf], Sequence[Parent]]:
+    """The FairScheduler's queues, if it decides; leaves; parents."""
     scheduler = settings.take(SCHEDULER, "CapacityScheduler", str)
     if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
         found = fair_queues(sources.fair, cluster_mb)
         imported.losses += found.losses
         loss = settings_of("yarn").loss(SITE, SCHEDULER, "FairScheduler", str(sources.fair))
         imported.losses += [] if loss is None else [loss]
-        if settings.take(_FAIR_PREEMPTION, False, flag) and found.starves_s is None:
+        if settings.take(_FAIR_PREEMPTION, False, flag) and not found.preempts:
             why = "nobody preempts: no queue has a time after which it does, and without one it never does"
             imported.lose(f"{_FAIR_PREEMPTION}=true", settings.where(_FAIR_PREEMPTION), why, Effect.NOTHING)
-        return True, found.leaves, (), found.starves_s
+        return found, found.leaves, found.parents
     if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
         given = sources.scheduler or "the given files"
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
@@ -263,11 +282,13 @@ def _queues(
     if sources.fair is not None:
         imported.lose(f"--fair {sources.fair}", sources.fair, f"the scheduler is {scheduler}", Effect.NOTHING)
     leaves, parents = capacity_queues(settings, cluster_mb)
-    return False, leaves, parents, 0.0
+    return None, leaves, parents
 
 
-def _tree(leaves: Sequence[Leaf], parents: Sequence[Parent], preempts: bool) -> dict[str, Any]:
-    """The options of the allocation about the tree of queues; none of a flat one where all queues may be preempted."""
+def _tree(
+    leaves: Sequence[Leaf], parents: Sequence[Parent], of_queues: Mapping[str, dict[str, Any]], preempts: bool
+) -> dict[str, Any]:
+    """The options of the allocation about the tree of queues; ``of_queues``: what else is set, by path."""
     names = queue_names(leaves) | {parent.path: f"root.{parent.path}" for parent in parents}
     inside: dict[str, list[str]] = {parent.path: [] for parent in parents}
     for path, name in names.items():
@@ -275,40 +296,24 @@ def _tree(leaves: Sequence[Leaf], parents: Sequence[Parent], preempts: bool) -> 
             inside[above].append(name)
     tree = {names[each.path]: {"queues": inside[each.path], "maximum": each.maximum} for each in parents}
     spared = [names[leaf.path] for leaf in leaves if leaf.is_disabled] if preempts else []
-    return {**({"parents": tree} if tree else {}), **({"disable_preemption": spared} if spared else {})}
+    named = {names.get(path, "root"): each for path, each in of_queues.items()}
+    parts = {"parents": tree, "disable_preemption": spared, "settings": named}
+    return {key: part for key, part in parts.items() if part}
 
 
-def _of_one_user(settings: Settings, leaves: Iterable[Leaf], imported: Imported) -> Iterator[Leaf]:
-    """The leaves; those whose applications are all of one user have what he may hold (``user-limit-factor``) as their
-    maximum."""
-    assert imported.applications is not None
-    users: dict[str, set[str | None]] = {}
-    for job in imported.applications.jobs:
-        users.setdefault(job.queue or "", set()).add(job.user)
-    names = queue_names(list(leaves))
-    for leaf in leaves:
-        most = user_limit(settings, leaf)
-        of = users.get(names[leaf.path], set())
-        if len(of) == 1 and None not in of and most is not None and most >= Fraction(str(leaf.capacity)):
-            why = "all its applications are of one user, who may hold no more (user-limit-factor)"
-            imported.assume(f"the maximum of queue {leaf.path}", f"{float(most):g}", why, Effect.NOTHING)
-            yield replace(leaf, maximum=float(most))
-        else:
-            yield leaf
-
-
-def _cores(settings: Settings) -> int | None:
-    """Virtual cores of a node; None: only memory counts (the DefaultResourceCalculator)."""
+def _cores(settings: Settings, fair: FairQueues | None) -> int | None:
+    """Virtual cores of a node; None: only memory counts (the DefaultResourceCalculator, or no ``drf``)."""
     calculator = settings.take(f"{PREFIX}resource-calculator", "DefaultResourceCalculator", str)
-    if not calculator.endswith("DominantResourceCalculator"):
+    if not (calculator.endswith("DominantResourceCalculator") if fair is None else fair.is_dominant):
         return None
     cores = settings.take("yarn.nodemanager.resource.cpu-vcores", 8, _size)
     return 8 if cores < 1 else cores
 
 
-def _sized_cluster(settings: Settings, nodes: int, node_mb: int, least_mb: int, imported: Imported) -> dict[str, Any]:
+def _sized_cluster(
+    settings: Settings, cores: int | None, nodes: int, node_mb: int, least_mb: int, imported: Imported
+) -> dict[str, Any]:
     """A cluster whose containers have the sizes of the applications' own."""
-    cores = _cores(settings)
     resources = {"memory_gb": _gb(node_mb), **({} if cores is None else {"cpu": cores})}
     master_mb = -(-settings.take(_MASTER_MB, 1536, _at_least_one) // least_mb) * least_mb
     why = "of MapReduce's ApplicationMasters; others have their own"
@@ -325,8 +330,8 @@ def _gb(size_mb: int) -> float:
     return size_mb * 1000 // 1024 / 1000
 
 
-def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
-    per_node, cores = node_mb // container_mb, _cores(settings)
+def _cluster(settings: Settings, cores: int | None, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
+    per_node = node_mb // container_mb
     if cores is not None:
         per_container = settings.take("yarn.scheduler.minimum-allocation-vcores", 1, _at_least_one)
         per_node = max(1, min(per_node, cores // per_container))
@@ -369,6 +374,11 @@ def _preemption(settings: Settings) -> dict[str, Any] | None:
             for key, name in _SHARES_WITHIN.items()
             if f"{_WITHIN}{name}" in settings
         },
+        **{
+            name: settings.take(f"{_PREEMPTION}{name}", False, flag)
+            for name in _BY_RESERVED
+            if f"{_PREEMPTION}{name}" in settings
+        },
     }
 
 
@@ -379,19 +389,19 @@ _SHARES_WITHIN = {
 }
 
 
-_LONGEST_WAIT_S = 1e8
-"""As long as an experiment may have it."""
+_BY_RESERVED = ("select_based_on_reserved_containers", "additional_res_balance_based_on_reserved_containers")
 
 
-def _fair_preemption(settings: Settings, starves_s: float | None) -> dict[str, Any] | None:
-    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, when the queue has starved so
-    long, and after its wait; None: it is off, or no queue has a time after which it preempts."""
-    if starves_s is None or not settings.take(_FAIR_PREEMPTION, False, flag):
+def _fair_preemption(settings: Settings, fair: FairQueues) -> dict[str, Any] | None:
+    """The FairScheduler's preemption: all that is owed, at once; None: it is off, or no queue has a time after which it
+    preempts."""
+    if not fair.preempts or not settings.take(_FAIR_PREEMPTION, False, flag):
         return None
     return {
         "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
-        "max_wait_before_kill_s": min(
-            starves_s + settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms), _LONGEST_WAIT_S
+        "max_wait_before_kill_s": settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms),
+        "cluster_utilization_threshold": settings.take(
+            "yarn.scheduler.fair.preemption.cluster-utilization-threshold", 0.8, share
         ),
         "total_preemption_per_round": 1.0,
         "natural_termination_factor": 1.0,
@@ -430,17 +440,17 @@ def _memory_mb(value: int, imported: Imported) -> int:
 def write_import(imported: Imported, sources: Sources, out: Path) -> None:
     """Write the experiment, and beside it its applications, if any.
 
-    Raises ConfigError: it would write over a file that was read; RunError.
+    Raises ConfigError: a file to write is one of those that were read; RunError.
     """
     workload: dict[str, Any] = {"jobs": _example_jobs(imported.experiment["scheduler"]["allocation"]["queues"])}
-    given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
     beside = out.with_suffix(".jobs.jsonl")
-    if imported.applications is not None and beside.exists() and any(map(beside.samefile, given)):
+    read = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
+    if imported.applications is not None and beside.exists() and any(map(beside.samefile, read)):
         raise ConfigError(f"{beside}: is a file that the command reads; write to another file than {out}")
     if imported.applications is not None:
         write_workload(beside, Trace(imported.applications.header, iter(imported.applications.jobs)))
         workload = {"trace": {"format": "natjam", "path": beside.name}}
-    lines = [f"Made by natjam import yarn from {', '.join(path.name for path in given)}."]
+    lines = [f"Made by natjam import yarn from {', '.join(path.name for path in read)}."]
     lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.losses)]
     head = "".join(f"# {printable(line)}\n" for line in lines)
     with written_whole(out) as unfinished:

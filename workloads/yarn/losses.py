@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from emulator.errors import printable
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Effect, Loss, settings_of
+from workloads.yarn.queue_settings import user_factor
 from workloads.yarn.queues import PREFIX, Leaf
-from workloads.yarn.settings import Property, Settings, flag, number
+from workloads.yarn.settings import Property, Settings, flag
 
 SITE, CAPACITY = "yarn-site.xml", "capacity-scheduler.xml"
 SCHEDULER = "yarn.resourcemanager.scheduler.class"
@@ -26,7 +27,6 @@ _OF_PREEMPTION = re.compile(
     r"|fair\.(am\.)?preemption|waitTime|PreemptionTimeout|PreemptionThreshold|allowPreemptionFrom)"
 )
 _OF_LABELS = re.compile(r".*(accessible-node-labels|node-label-expression)")
-_USER_FACTOR, _MASTERS = "user-limit-factor", "maximum-am-resource-percent"
 _ORDER_POLICY = "yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.preemption-order-policy"
 _DETECTS = "yarn.nodemanager.resource.detect-hardware-capabilities"
 
@@ -40,6 +40,8 @@ class Scheduler(Frozen):
     """Whether jobs of a queue are preempted for others of it."""
     detects: bool
     """Whether nodes may detect their own memory and cores."""
+    has_users: bool = False
+    """Whether it is known whose each application is."""
 
 
 def losses_of(settings: Settings, leaves: Sequence[Leaf], scheduler: Scheduler) -> Iterator[Loss]:
@@ -52,7 +54,8 @@ def losses_of(settings: Settings, leaves: Sequence[Leaf], scheduler: Scheduler) 
         if loss is not None:
             yield loss
     if not scheduler.is_fair:
-        yield from _of_users(settings, leaves)
+        if not scheduler.has_users:
+            yield from _of_users(settings, leaves)
         yield from _by_default(settings, scheduler)
 
 
@@ -73,8 +76,8 @@ def _loss(settings: Settings, found: Property, scheduler: Scheduler) -> Loss | N
         return _nothing(found, "the scheduler is not the FairScheduler")
     if _OF_LABELS.match(name) and not settings.take("yarn.node-labels.enabled", True, flag):
         return _nothing(found, "node labels are off")
-    if name == SCHEDULER or name.endswith(f".{_USER_FACTOR}") or (name == _DETECTS and not scheduler.detects):
-        return None  # said elsewhere, of queues for example, or of no effect
+    if name == SCHEDULER or (name == _DETECTS and not scheduler.detects):
+        return None  # said elsewhere, or of no effect
     of = CAPACITY if name.startswith(PREFIX) else SITE
     what = printable(f"{name}={found.value[:60]}")
     loss = settings_of("yarn").loss(of, name, settings.text(name), found.where, what=what)
@@ -86,41 +89,25 @@ def _nothing(found: Property, why: str) -> Loss:
 
 
 def _of_users(settings: Settings, leaves: Sequence[Leaf]) -> Iterator[Loss]:
-    """The queues in which a user may hold less than the queue may: ``user-limit-factor`` x its capacity, by default
-    1 x."""
+    """The queues in which a user may hold less than the queue may, where nobody's user is known."""
     for leaf in leaves:
-        key, factor = _user_factor(settings, leaf)
-        if user_limit(settings, leaf) is not None:
+        key, factor = user_factor(settings, leaf.path)
+        if 0 <= factor * Fraction(str(leaf.capacity)) < Fraction(str(leaf.maximum)):
             given = "" if key in settings else ", which is not set"
-            what = f"{_USER_FACTOR}={float(factor):g} of queue {leaf.path}{given}"
-            setting = settings_of("yarn").find(CAPACITY, f"{PREFIX}root.{leaf.path}.{_USER_FACTOR}")
-            assert setting is not None
-            yield Loss(printable(what), settings.where(key), setting.reason, Effect.DECIDES, "queues", leaf.path)
+            what = f"user-limit-factor={float(factor):g} of queue {leaf.path}{given}"
+            yield Loss(printable(what), settings.where(key), _WHY_NO_USERS, Effect.DECIDES, "queues", leaf.path)
 
 
-def _user_factor(settings: Settings, leaf: Leaf) -> tuple[str, Fraction]:
-    key = f"{PREFIX}root.{leaf.path}.{_USER_FACTOR}"
-    key = key if key in settings else f"{PREFIX}{_USER_FACTOR}"
-    return key, settings.take(key, Fraction(1), _signed)
-
-
-def user_limit(settings: Settings, leaf: Leaf) -> Fraction | None:
-    """The share of the cluster that a user of the queue may hold, if that is less than its maximum."""
-    factor = _user_factor(settings, leaf)[1]
-    most = factor * Fraction(str(leaf.capacity))
-    return most if factor >= 0 and most < Fraction(str(leaf.maximum)) else None
-
-
-def _signed(text: str) -> Fraction:
-    """A number, which may be negative.  Raises ValueError."""
-    return -Fraction(number(text[1:])) if text.startswith("-") else Fraction(str(number(text)))
+_WHY_NO_USERS = (
+    "the users of the jobs are not known, so nobody's limit holds; give applications with their users (--apps)"
+)
 
 
 def _by_default(settings: Settings, scheduler: Scheduler) -> Iterator[Loss]:
     """What is not set, and decides by its default, which is not modelled."""
-    defaults: Mapping[str, tuple[str, str]] = {f"{PREFIX}{_MASTERS}": (CAPACITY, "0.1")}
+    defaults: Mapping[str, tuple[str, str]] = {}
     if scheduler.preempts and scheduler.within_queues:
-        defaults = {**defaults, _ORDER_POLICY: (SITE, "userlimit_first")}
+        defaults = {_ORDER_POLICY: (SITE, "userlimit_first")}
     for key, (of, value) in defaults.items():
         if key not in settings:
             what = f"{key} is not set: {value}"

@@ -8,13 +8,15 @@ leaf is a share of the whole cluster, the product down the tree; ``maximum`` lik
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.files.strict import NAME_RULE, is_name
+from emulator.sites.yarn import fair_shares
 from emulator.vocabulary import Frozen
 from workloads.setting_effects import Loss, settings_of
 from workloads.yarn.settings import Element, Settings, flag, number, read_xml
@@ -165,16 +167,30 @@ def _memory(text: str) -> _Amount:
 
 _FAIR_QUEUE_TAGS = ("queue", "pool")
 _FAIR = "fair-scheduler.xml"
+_FAIR_POLICIES = ("fifo", "fair", "drf")
+_NEVER_S = 1e8
+"""So long, or longer, is never: an experiment is shorter.  Hadoop's default has 19 digits."""
 
 
 class FairQueues(Frozen):
     """What the FairScheduler's allocation file says."""
 
     leaves: tuple[Leaf, ...]
+    parents: tuple[Parent, ...]
     losses: tuple[Loss, ...]
-    starves_s: float | None
-    """How long a queue starves before it preempts: the least of the times of all queues; None: none has any, and none
-    ever preempts."""
+    settings: dict[str, dict[str, Any]]
+    """What else is set of leaves and parents, by path; the root is the blank path."""
+
+    @property
+    def preempts(self) -> bool:
+        """Whether a queue has a time after which it preempts; without one it never does."""
+        fair = (item for each in self.settings.values() for item in each["fair"].items())
+        return any(key.endswith("timeout_s") and value < _NEVER_S for key, value in fair)
+
+    @property
+    def is_dominant(self) -> bool:
+        """Whether cores count as well (``drf``)."""
+        return any(each.get("ordering_policy") == "drf" for each in self.settings.values())
 
 
 def fair_queues(path: Path, cluster_mb: float) -> FairQueues:
@@ -189,15 +205,16 @@ def fair_queues(path: Path, cluster_mb: float) -> FairQueues:
         root = read_xml(path)
     if root.tag != "allocations":
         raise ConfigError(f"{path}:{root.line}: begins with <{root.tag}>; an allocation file begins with <allocations>")
-    reader = _FairReader(path, cluster_mb)
+    reader = _FairReader(path, cluster_mb, root)
     tops = [child for child in root.children if child.tag in _FAIR_QUEUE_TAGS]
     if len(tops) == 1 and tops[0].attributes.get("name") == "root":
         reader.note_losses(root, "")
         root = tops[0]
+    reader.settings[""] = reader.settings_of(root)
     reader.children(root, "", Fraction(1), Fraction(1))
     if not reader.leaves:
         reader.leaves.append(Leaf("default", 1.0, 1.0))
-    return FairQueues(tuple(reader.leaves), tuple(reader.losses), min(reader.timeouts_s, default=None))
+    return FairQueues(tuple(reader.leaves), tuple(reader.parents), tuple(reader.losses), reader.settings)
 
 
 def _allocation_file(path: Path, root: Element) -> Path:
@@ -213,44 +230,70 @@ def _allocation_file(path: Path, root: Element) -> Path:
     return beside
 
 
-def _fair_shares(weights: Sequence[Fraction], maxima: Sequence[Fraction], capacity: Fraction) -> list[Fraction]:
-    """The capacity in proportion to the weights; what a queue may not have of its part goes to the others."""
-    shares, wants = [Fraction(0)] * len(weights), list(range(len(weights)))
-    while wants:
-        left = capacity - sum(share for place, share in enumerate(shares) if place not in wants)
-        of = sum(weights[place] for place in wants) or 1
-        parts = {place: left * weights[place] / of for place in wants}
-        full = [place for place in wants if parts[place] >= maxima[place]]
-        for place in full or wants:
-            shares[place] = min(parts[place], maxima[place])
-        wants = [place for place in wants if place not in full] if full else []
-    return shares
+_INHERITED = {
+    "min_share_preemption_timeout_s": ("minSharePreemptionTimeout", "defaultMinSharePreemptionTimeout"),
+    "fair_share_preemption_timeout_s": ("fairSharePreemptionTimeout", "defaultFairSharePreemptionTimeout"),
+    "fair_share_preemption_threshold": ("fairSharePreemptionThreshold", "defaultFairSharePreemptionThreshold"),
+}
+"""By our key: what a queue has, and what is set for the root."""
+_POLICIES = ("schedulingPolicy", "schedulingMode")
+_DEFAULT_POLICIES = ("defaultQueueSchedulingPolicy", "defaultQueueSchedulingMode")
 
 
 class _FairReader:
-    def __init__(self, path: Path, cluster_mb: float) -> None:
-        self._path, self._cluster_mb = path, cluster_mb
+    def __init__(self, path: Path, cluster_mb: float, top: Element) -> None:
+        """``top``: the element of the file, with what is set for all queues."""
+        self._path, self._cluster_mb, self._top = path, cluster_mb, top
         self.leaves: list[Leaf] = []
+        self.parents: list[Parent] = []
         self.losses: list[Loss] = []
-        self.timeouts_s: list[float] = []
+        self.settings: dict[str, dict[str, Any]] = {}
 
     def children(self, parent: Element, prefix: str, capacity: Fraction, maximum: Fraction) -> None:
-        """Add the leaves under ``parent``, which has these shares of the cluster."""
+        """Add the queues under ``parent``, which has these shares of the cluster."""
         self.note_losses(parent, prefix.rstrip("."))
         queues = [child for child in parent.children if child.tag in _FAIR_QUEUE_TAGS]
         weights = [self._number(queue, "weight", 1.0) for queue in queues]
         maxima = [min(maximum, self._maximum(queue, maximum)) for queue in queues]
-        shares = _fair_shares(weights, maxima, capacity)
-        for queue, share, most in zip(queues, shares, maxima, strict=True):
+        limits = [(weight, Fraction(0), most) for weight, most in zip(weights, maxima, strict=True)]
+        for queue, share, most in zip(queues, fair_shares(capacity, limits), maxima, strict=True):
             name = queue.attributes.get("name", "").strip()
             if not is_name(name):
                 raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of {NAME_RULE}")
             path = f"{prefix}{name}"
+            self.settings[path] = self.settings_of(queue)
             if any(child.tag in _FAIR_QUEUE_TAGS for child in queue.children):
+                self.parents.append(Parent(path, float(most)))
                 self.children(queue, f"{path}.", share, most)
             else:
                 self.note_losses(queue, path)
                 self.leaves.append(Leaf(path, float(share), float(most)))
+
+    def settings_of(self, queue: Element) -> dict[str, Any]:
+        """What else is set of a queue, or of the root."""
+        is_root, fair = queue.tag not in _FAIR_QUEUE_TAGS or queue.attributes.get("name") == "root", dict[str, Any]()
+        if not is_root:
+            fair |= {"weight": float(self._number(queue, "weight", 1.0))}
+            fair |= {"min_share": float(least)} if (least := self._part(queue, "minResources")) else {}
+        for key, (own, default) in _INHERITED.items():
+            of_root = self._top if is_root and queue.child(own) is None else queue
+            tag = default if of_root is self._top and of_root.child(own) is None else own
+            found = of_root.child(tag)
+            if found is not None:
+                is_never = len(found.text) > len(f"{_NEVER_S:.0f}")
+                fair[key] = _NEVER_S if is_never else min(_NEVER_S, float(self._number(of_root, tag, 0)))
+        policies = [*map(queue.child, _POLICIES), *map(self._top.child, _DEFAULT_POLICIES)]
+        order = next((each.text.strip().lower() for each in policies if each is not None), "")
+        allows = queue.child("allowPreemptionFrom")
+        of_queue = queue if is_root or queue.child("maxRunningApps") is not None else self._top
+        tag = "maxRunningApps" if of_queue is queue else "queueMaxAppsDefault"
+        most = None if of_queue.child(tag) is None else self._number(of_queue, tag, 0)
+        return {
+            **({} if most is None else {"max_parallel_apps": int(most)}),
+            "fair": fair,
+            **({"ordering_policy": order} if order in _FAIR_POLICIES else {}),
+            **({"disable_preemption": True} if allows is not None and allows.text.strip().lower() == "false" else {}),
+        }
 
     def note_losses(self, element: Element, queue: str) -> None:
         """Record what is lost of the parts of an element."""
@@ -260,8 +303,6 @@ class _FairReader:
             loss = settings_of("yarn").loss(_FAIR, child.tag, told, f"{self._path}:{child.line}", what=what)
             if loss is not None:
                 self.losses.append(loss)
-            if child.tag.lower().endswith("sharepreemptiontimeout"):
-                self.timeouts_s.append(float(self._number(element, child.tag, 0)))
 
     def _number(self, queue: Element, tag: str, default: float) -> Fraction:
         child = queue.child(tag)
@@ -273,18 +314,25 @@ class _FairReader:
             raise ConfigError(printable(f"{self._path}:{child.line}: {tag}: {error}")) from None
 
     def _maximum(self, queue: Element, parent: Fraction) -> Fraction:
-        child = queue.child("maxResources")
+        found = self._part(queue, "maxResources")
+        if found is None:
+            found = self._part(self._top, "queueMaxResourcesDefault")
+        if found == 0:
+            raise ConfigError(f"{self._path}:{queue.line}: maxResources: must have memory above 0; raise it")
+        return parent if found is None else min(Fraction(1), found)
+
+    def _part(self, element: Element, tag: str) -> Fraction | None:
+        """The share of the cluster's memory that it names; None: it does not name any."""
+        child = element.child(tag)
         if child is None:
-            return parent
+            return None
         found = next(filter(None, (form.search(child.text) for form in _MEMORY_OF_MAXIMUM)), None)
         if found is None:
             raise ConfigError(
-                printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} has no amount of memory")
+                printable(f"{self._path}:{child.line}: {tag}: {child.text[:80]!r} has no amount of memory")
             )
         amount, is_share = Fraction(found[1]), found[2] == "%"
-        if not amount:
-            raise ConfigError(f"{self._path}:{child.line}: maxResources: must have memory above 0; raise it")
-        return min(Fraction(1), amount / 100 if is_share else amount / Fraction(str(self._cluster_mb)))
+        return amount / 100 if is_share else amount / Fraction(str(self._cluster_mb))
 
 
 _NUMBER_AND_UNIT = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*"
@@ -297,4 +345,4 @@ _MEMORY_OF_MAXIMUM = tuple(
         rf"^\s*{_NUMBER_AND_UNIT}(%?)\s*$",
     )
 )
-"""The forms in which ``maxResources`` has memory: ``memory-mb=Y``, ``Y% memory``, ``Y mb``, ``Y%``."""
+"""The forms in which an amount of resources has memory: ``memory-mb=Y``, ``Y% memory``, ``Y mb``, ``Y%``."""

@@ -238,7 +238,9 @@ class Releaser:
             candidates = [attempt for attempt in candidates if attempt.node in owed]
         if not candidates:
             return None
-        tasks = tuple(self._weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
+        tasks = tuple([view_of(self.job, attempt, now_ns) for attempt in candidates])
+        if self._has_device:
+            tasks = tuple([self._weighed(task, now_ns) for task in tasks])
         view = self.view(now_ns, tasks)
         named = tuple(task.container for task in tasks if task.container in self.named)
         order = self._in_order(view, tasks, () if whole else named)
@@ -312,7 +314,7 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
     return TaskView(
         container=container,
         job=job,
-        group=attempt.group,
+        group=attempt.task.group,
         node=node,
         started_ns=started_ns,
         task=attempt.task.number,

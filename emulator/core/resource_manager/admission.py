@@ -9,7 +9,8 @@ of an admitted job needs at once, and no less urgent job is admitted before a ga
 
 An admitted job may still wait for its master's container.  If it belongs to a less urgent queue, it makes room for a
 job of a more urgent one; otherwise a backlog of research jobs would keep production jobs out.  Where masters take no
-container, all jobs are admitted at once.
+container, or the scheduler decides itself whose may start (YARN with ``maximum-am-resource-percent``), all jobs are
+admitted at once.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ Containers = Callable[[Application], int]
 class Admission:
     """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
-    def __init__(self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, per_master: int = 1) -> None:
-        """``per_master``: what a master takes of its queue's maximum."""
-        self._per_master = per_master
+    def __init__(
+        self, queues: Iterable[QueueSettings], unmanaged_masters: bool = False, is_schedulers: bool = False
+    ) -> None:
+        """``is_schedulers``: whether the scheduler decides itself whose master may start."""
+        self._admits_all = unmanaged_masters or is_schedulers
         self._unmanaged = unmanaged_masters
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
@@ -36,6 +39,8 @@ class Admission:
         self._waiting: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
         """In the order of submission."""
         self._masters = 0
+        self._shares = dict.fromkeys(self._admitted, 0)
+        """What the masters of admitted jobs take of their queue's maximum."""
         self._gangs: dict[str, int] = {}
         """Sizes of the gangs of admitted jobs."""
         self._largest = 1
@@ -51,6 +56,7 @@ class Admission:
         if application.admitted:
             self._masters -= 1
             self._gangs.pop(application.name, None)
+            self._shares[application.queue] -= application.share_of_master
             del self._admitted[application.queue][application.name]
         else:
             del self._waiting[application.queue][application.name]
@@ -63,13 +69,14 @@ class Admission:
             application = next(iter(self._waiting[queue.name].values()), None)
             if application is None:
                 continue
-            in_queue = self._unmanaged or self._fits_queue(queue, application)
+            in_queue = self._admits_all or self._fits_queue(queue, application)
             # what would block a more urgent job is not given to others: it would only be displaced again
             least = min(least, containers(application)) if in_queue else least
-            if in_queue and (self._unmanaged or self._masters < self._max_masters(queue, least, application)):
+            if in_queue and (self._admits_all or self._masters < self._max_masters(queue, least, application)):
                 del self._waiting[queue.name][application.name]
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
+                self._shares[queue.name] += application.share_of_master
                 self._masters += 1
                 if application.facts.gang is not None:
                     self._gangs[application.name] = application.facts.gang
@@ -91,6 +98,7 @@ class Admission:
                     application.admitted = False
                     self._masters -= 1
                     self._gangs.pop(application.name, None)
+                    self._shares[application.queue] -= application.share_of_master
                     del self._admitted[application.queue][application.name]
                     first = {application.name: application}
                     self._waiting[application.queue] = {**first, **self._waiting[application.queue]}
@@ -107,10 +115,8 @@ class Admission:
 
     def _fits_queue(self, queue: QueueSettings, application: Application) -> bool:
         admitted = self._admitted[queue.name]
-        return (
-            not admitted
-            or (len(admitted) + self._free_capacity(application, admitted)) * self._per_master < queue.maximum
-        )
+        left_for_tasks = self._free_capacity(application, admitted) * application.share_of_master
+        return not admitted or self._shares[queue.name] + left_for_tasks < queue.maximum
 
     def _max_masters(self, queue: QueueSettings, containers: int, application: Application) -> int:
         """``application`` of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""
@@ -131,7 +137,7 @@ class Admission:
         if containers < self._largest + own_master:
             jobs = [job for job in self._all() if containers < (job.facts.gang or 1) + own_master]
         if not jobs:
-            if self._unmanaged or self._masters + max(self._gangs.values(), default=1) <= containers:
+            if self._admits_all or self._masters + max(self._gangs.values(), default=1) <= containers:
                 return None
             jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
         return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)

@@ -401,9 +401,15 @@ class Requests:
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
-        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
+        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time.
+
+        ``undelivered``: what it was given and has not received when it said this.  If they are fewer than are of use
+        together, it will give them back and say so; until then a gang is put together from all that it asks for, so
+        that none is chosen without the tasks that those were for.
+        """
         assert heartbeat.ask is not None
-        ask = left_of(heartbeat.ask, undelivered)
+        is_of_use = len(undelivered) >= heartbeat.ask.at_once
+        ask = left_of(heartbeat.ask, undelivered) if is_of_use else heartbeat.ask
         self.avoided, self.at_once = frozenset(ask.avoided), ask.at_once
         wanted = dict(ask.new)
         for group, since in self.since.items():
@@ -453,6 +459,8 @@ class Application:
     requests: Requests = field(init=False)
     master_request: Resources = ()
     """What its ApplicationMaster asks for; empty where all containers have one size."""
+    share_of_master: int = 1
+    """What that takes of the maximum of its queue."""
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""
     nodes: dict[str, None] = field(default_factory=dict)
@@ -467,6 +475,10 @@ class Application:
     """What the containers of its tasks hold together; empty where all containers have one size."""
     requested: Resources = ()
     """What it asks for beside that."""
+    requested_anywhere: dict[str, int] = field(default_factory=dict)
+    """See ``count_requested``; empty where all containers have one size."""
+    sizes: set[Resources] = field(default_factory=set)
+    """Those of the containers that it may get now; of none: for the capacity of a stopped process."""
     victims: dict[str, HeldContainer] = field(default_factory=dict)
     """By container: tasks in a slot, of the groups that can be victims."""
     reclaimed: int = 0
@@ -537,6 +549,18 @@ class Application:
     def maps_wait(self) -> bool:
         """Whether it wants containers for new tasks that write output for the shuffle."""
         return any(map(self.requests.since.get, map(_name, self.for_shuffle)))
+
+    def count_requested(self) -> dict[str, int]:
+        """Number of containers that it may get on any node now, by group, in the order in which it gets them.  Those of
+        stopped processes have a node, so they are not counted; while maps wait, only theirs are."""
+        requests, saved = self.requests, dict[str, int]()
+        for task, (resume, _) in requests.resumes.items():
+            saved[task.group] = saved.get(task.group, 0) + (resume.container is None)
+        counts = {} if requests.application_master is None else {MASTER: 1}
+        for group in self.for_shuffle if self.maps_wait else (*self.for_shuffle, *self.others):
+            if count := len(requests.since[group.name]) + saved.get(group.name, 0):
+                counts[group.name] = count
+        return counts
 
     def stopped_container(self, task: TaskId | None) -> str | None:
         """The container of the stopped process that waits to resume as this task; None: there is none."""

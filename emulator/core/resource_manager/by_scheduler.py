@@ -1,4 +1,4 @@
-"""Allocation by a scheduler that chooses the nodes: Kueue, kube-scheduler, Slurm, or a process outside.
+"""Allocation by a scheduler that chooses the nodes: Kueue, kube-scheduler, Slurm, YARN, or a process outside.
 
 Theory of operation
 -------------------
@@ -6,6 +6,9 @@ All speak one protocol (``emulator.policies.schedulers.protocol``).  Whenever an
 notified of it, and answers what follows at once.  When its answer holds no longer, it decides, after all else that
 happens at that instant: a timer brings that time.  What it has decided it is notified of next.  One that decides
 nothing many times in a row, and wants to be asked again at once, is asked after a short time.
+
+YARN's asks for the heartbeats of nodes too, because it gives containers then: those of nodes with something free, as
+long as anything is requested, and those of nodes that it names.
 
 A process outside is asked a question instead, by an effect; its answer comes later, as a message.  One question is open
 at a time; what happens meanwhile is in the next.  A decision that could be carried out as far as the process knew, but
@@ -21,8 +24,9 @@ from emulator.core.completions import ExternalDecisions
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import AskExternalScheduler, Effect
 from emulator.core.machine import Timers
-from emulator.core.messages import TimerFired
+from emulator.core.messages import TimerFired, node_address
 from emulator.core.resource_manager.allocation import Decision, SchedulerEvent, SchedulerEventType
+from emulator.core.resource_manager.applications import Node
 from emulator.core.resource_manager.checked_decisions import CheckedDecisions, InvalidDecisionError
 from emulator.core.resource_manager.events import Events, first_event
 from emulator.core.resource_manager.offers import Components
@@ -32,6 +36,7 @@ from emulator.policies.schedulers.protocol import (
     DecisionRejected,
     Event,
     ExternalScheduler,
+    NodeHeartbeat,
     Question,
     Scheduler,
     SchedulerDecision,
@@ -55,6 +60,7 @@ class ByScheduler:
         self._name = allocation.name
         self._scheduler: Scheduler = allocation.function()
         self._first = first_event(parts.settings)
+        self._state = parts.state
         self._events = Events(parts.state, parts.settings.scheduler.may_take)
         self._decisions = CheckedDecisions(parts)
         self._timers = Timers()
@@ -64,6 +70,10 @@ class ByScheduler:
         """Whether its last answer is to events; else it was asked because it was due."""
         self._to_notify: list[Event] = [self._first]
         """What it is notified of next, before what has happened since."""
+        self._until_ns: int | None = None
+        """The time until which its last answer holds."""
+        self._hears_nodes = False
+        """Whether it is to be notified of the heartbeats of nodes."""
         self._question: int | None = None
         """The one that is open."""
         self._answer: ExternalDecisions | None = None
@@ -76,6 +86,8 @@ class ByScheduler:
 
     def due_ns(self, event_type: SchedulerEventType, now_ns: int) -> int | None:
         """See ``Allocation``: whenever anything has changed."""
+        if event_type is SchedulerEventType.HEARTBEAT and self._hears_nodes and self._state.free_nodes:
+            return self._state.awaited.free_node_ns(now_ns, len(self._state.free_nodes))
         return None if event_type in (SchedulerEventType.HEARTBEAT, SchedulerEventType.TIME) else now_ns
 
     def decide(self, event: SchedulerEvent) -> Iterator[Decision]:
@@ -87,6 +99,8 @@ class ByScheduler:
                 self._answer = answer
         if event.type is SchedulerEventType.START:
             self._start(event.now_ns)
+        elif event.node is not None and self._hears_nodes:
+            return self._heartbeat(event.node, event.now_ns)
         elif event.message is None and self.due_ns(event.type, event.now_ns) is not None:
             return self._decide(event.now_ns)
         return iter(())
@@ -115,17 +129,27 @@ class ByScheduler:
         events, self._to_notify = [*self._to_notify, *self._events.take()], []
         if not events and not self._is_due:
             return
-        self._is_due, self._was_notified = False, bool(events)
+        self._is_due = False
         try:
             answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
         except SchedulerError as error:
             raise self._error(error) from None
         if isinstance(answer, Question):
             self.changes += 1
-            self._question = answer.number
+            self._question, self._was_notified = answer.number, bool(events)
             self._effects.append(AskExternalScheduler(answer.number, answer.events))
-        else:
+            return
+        self._await_nodes(answer)
+        if not answer.is_no_op:
+            self._was_notified = bool(events)
             yield from self._carried_out(answer, (), now_ns)
+
+    def _heartbeat(self, node: Node, now_ns: int) -> Iterator[Decision]:
+        before = self.changes
+        self._to_notify += [*self._events.take(), NodeHeartbeat(node.name)]
+        yield from self._decide(now_ns)
+        if self.changes == before and node.is_free:
+            self._state.awaited.refused_one_node(node.address, None)
 
     def _answered(self, reply: ExternalDecisions, now_ns: int) -> Iterator[Decision]:
         """A process has answered the open question."""
@@ -156,10 +180,11 @@ class ByScheduler:
                 self._to_notify.append(DecisionRejected(answer.lines[place][0], str(error)))
                 continue
             self._effects += self._decisions.explained(decision)
+        before_ns, self._until_ns = self._until_ns, answer.valid_until_ns
         if answer.valid_until_ns is None:
             self._no_op_answers = 0
             self._timers.forget(_TIMER)
-        else:
+        elif answer.heartbeats is None or before_ns != answer.valid_until_ns:
             until_ns = self._held_until_ns(answer.decisions, answer.valid_until_ns, now_ns)
             self._effects.append(self._timers.set(_TIMER, until_ns, is_last=True))
 
@@ -172,6 +197,12 @@ class ByScheduler:
         elif not self._was_notified:
             self._no_op_answers += 1
         return soonest_ns if self._no_op_answers > _MAX_NO_OP_ANSWERS else max(now_ns, until_ns)
+
+    def _await_nodes(self, answer: Answer) -> None:
+        """It is notified of these heartbeats from now on."""
+        self._hears_nodes = answer.heartbeats is not None
+        for node in answer.heartbeats or ():
+            self._state.awaited.expect(node_address(node))
 
     def _error(self, why: object) -> PolicyError:
         return PolicyError(f"allocation {self._name}: {why}")

@@ -111,8 +111,6 @@ class CheckedDecisions:
             raise InvalidDecisionError(f"there is no node {give.node!r}")
         if node.state is not NodeState.ALIVE:
             raise InvalidDecisionError(f"{node.name} is not there")
-        if not node.is_free:
-            raise InvalidDecisionError(f"{node.name} has no free container")
         grant = self._request(application, node, give, now_ns)
         if grant is None:
             what = "no container" if give.group is None else f"no container for group {give.group}"
@@ -145,9 +143,9 @@ class CheckedDecisions:
             needs = grant.node.needs(grant.group.work, grant.application.request_for(grant.group), resumes)
             at_node.setdefault(grant.node.name, []).append(needs)
         for name, needs in at_node.items():
-            short = state.nodes[name].shortfall_of(needs)
-            if short:
-                raise InvalidDecisionError(f"{name} lacks {short}")
+            node = state.nodes[name]
+            if short := node.shortfall_of(needs):
+                raise InvalidDecisionError(f"{name} lacks {short}" if node.is_free else f"{name} has no free container")
 
     def explained(self, decision: SchedulerDecision) -> Iterator[Effect]:
         """Why, if it says so; it was carried out just now."""

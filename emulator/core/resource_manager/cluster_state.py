@@ -13,7 +13,7 @@ hardest to place can be anywhere (``places_left``).  With one size this is the n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -24,7 +24,7 @@ from emulator.core.resource_manager.measured import CostLedger, WorkLedger
 from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, total
+from emulator.policies.resources import UNLIMITED, count_fitting, dominant_ppm, fits, minus, most, total
 from emulator.policies.resources import least as least_of
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER_GROUP, MeasuredCosts, Resources
@@ -38,6 +38,29 @@ def masters_that_block(node: Resources, task: Resources, master: Resources) -> i
     room = minus(node, task)
     counts = [left // need + 1 for left, need in zip(room, master, strict=True) if need]
     return min(counts, default=1 << 30)
+
+
+def _task_views(application: Application, of_tasks: list[HeldContainer]) -> tuple[TaskView, ...]:
+    """Containers of the job's tasks as policies see them."""
+    of_job = application.facts.task_memory_bytes
+    memory_bytes = {
+        group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
+        for group in application.facts.groups
+    }
+    return tuple(
+        [
+            TaskView(
+                held.id,
+                held.job,
+                held.group.name,
+                held.node,
+                held.since_ns,
+                memory_bytes=memory_bytes[held.group.name],
+                request=held.request,
+            )
+            for held in of_tasks
+        ]
+    )
 
 
 @dataclass(slots=True)
@@ -80,8 +103,6 @@ class ClusterState:
         """Slots in use, including those of ended jobs."""
         if settings.has_sizes:
             self.limit = UNLIMITED  # the nodes themselves are the limit
-        self.queue_share_of_master = self._queue_share(settings.master_request)
-        """What an ApplicationMaster in a container takes of its queue's maximum."""
         self.capacity_freed_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self.changes = 0
@@ -138,7 +159,7 @@ class ClusterState:
         if not self._sizes_left[node.settings.resources]:
             del self._sizes_left[node.settings.resources]
 
-    def _queue_share(self, request: Resources) -> int:
+    def queue_share(self, request: Resources) -> int:
         """What a container takes of its queue's maximum."""
         return dominant_ppm(request, self._whole) if self._whole else 1
 
@@ -163,7 +184,7 @@ class ClusterState:
             return None
         least = 1 if self._settings.unmanaged_masters else 2
         places = self._places_by_request(self.applications.values())
-        doomed = set(self.applications) if self._no_master_fits() else self.queues.gangs and self._too_large()
+        doomed = self._masters_too_large() or (self.queues.gangs and self._too_large())
         if not doomed and min(places.values(), default=least) >= least:
             return None
         jobs = reversed(self.applications.values())
@@ -174,10 +195,13 @@ class ClusterState:
         )
         return next(too_large, None)
 
-    def _no_master_fits(self) -> bool:
-        """Whether no node that is left is large enough for an ApplicationMaster: a job without tasks needs one too."""
-        master = self._settings.master_request
-        return not self._settings.unmanaged_masters and not any(fits(master, size) for size in self._sizes_left)
+    def _masters_too_large(self) -> set[str]:
+        """Jobs for whose ApplicationMaster no node that is left is large enough: a job without tasks needs one too."""
+        if self._settings.unmanaged_masters:
+            return set()
+        masters = {job.master_request for job in self.applications.values()}
+        fitting = {master for master in masters if any(fits(master, size) for size in self._sizes_left)}
+        return {name for name, job in self.applications.items() if job.master_request not in fitting}
 
     def _too_large(self) -> set[str]:
         """Gangs that the nodes which are left can never hold at once: not even if all tasks were as small as the
@@ -191,9 +215,10 @@ class ClusterState:
         return found
 
     def _places_by_request(self, jobs: Iterable[Application]) -> dict[Resources, int]:
-        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it."""
-        sizes = self._sizes_left
-        master = self._settings.master_request
+        """For each request of the tasks of ``jobs``, the fewest ApplicationMasters that block all nodes for it: as if
+        all were as large as the largest."""
+        sizes, jobs = self._sizes_left, tuple(jobs)
+        master = most({self._settings.master_request, *(job.master_request for job in jobs)})
         return {
             task: sum(count * masters_that_block(size, task, master) for size, count in sizes.items())
             for task in {group.request for job in jobs for group in job.facts.groups}
@@ -203,7 +228,7 @@ class ClusterState:
         """What the containers that it needs at once take of its queue's maximum, without the last of them: as if the
         largest were needed."""
         groups = [group for group in gang.facts.groups for _ in range(gang.requests.wanted(group.name))]
-        shares = sorted(self._queue_share(gang.request_for(group)) for group in groups)
+        shares = sorted(self.queue_share(gang.request_for(group)) for group in groups)
         return sum(shares[-gang.requests.at_once :]) - shares[-1]
 
     @property
@@ -245,39 +270,25 @@ class ClusterState:
         """See ``ClusterSource``."""
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
-    def task_views(self, job: str, now_ns: int, nodes: Collection[str] | None = None) -> tuple[TaskView, ...]:
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
         """See ``ClusterSource``: containers of tasks, except those reclaimed by name.  Only the job knows
-        which task runs in which container.  ``nodes``: only those on these."""
+        which task runs in which container."""
         application = self.applications[job]
-        of_job = application.facts.task_memory_bytes
-        memory_bytes = {
-            group.name: held[0] if len(held := group.task_memory_bytes or of_job) == 1 else None
-            for group in application.facts.groups
-        }
+        tasks = (held for held in application.containers.values() if held.group is not MASTER_GROUP)
+        return _task_views(application, [held for held in tasks if not held.is_reclaimed and self.on_slot(held)])
+
+    def victim_views(self, job: str, now_ns: int, nodes: Container[str] | None = None) -> tuple[TaskView, ...]:
+        """Those of them that may be victims: of groups that may, and which have run for the job's minimum.  ``nodes``:
+        only those on these."""
+        application = self.applications[job]
+        victims, latest_ns = application.victims, now_ns - application.facts.minimum_runtime_ns
         held_there = application.containers.values()
         if nodes is not None:
             held_there = [held for held in held_there if held.node in nodes]
-        return tuple(
-            TaskView(
-                held.id,
-                held.job,
-                held.group.name,
-                held.node,
-                held.since_ns,
-                memory_bytes=memory_bytes[held.group.name],
-                request=held.request,
-            )
-            for held in held_there
-            if not held.is_reclaimed
-            and held.group is not MASTER_GROUP
-            and self.nodes[held.node].ledger.in_container(held.id)
-        )
-
-    def may_be_victim(self, task: TaskView, now_ns: int) -> bool:
-        """Whether the task's group may be victims, and it has run for its job's minimum."""
-        application = self.applications[task.job]
-        held = application.victims.get(task.container)
-        return held is not None and held.slot_ns + application.facts.minimum_runtime_ns <= now_ns
+        may = [
+            held for held in held_there if held.id in victims and not held.is_reclaimed and held.slot_ns <= latest_ns
+        ]
+        return _task_views(application, may)
 
     def next_victim_ns(self, now_ns: int) -> int | None:
         """When the next task will have run for its minimum; None: no task is protected by one."""

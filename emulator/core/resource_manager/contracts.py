@@ -383,10 +383,8 @@ class Contracts:
         state, victim = self._state, entry.victim
         tasks = tuple(
             task
-            for task in state.task_views(victim, now_ns)
-            if state.may_be_victim(task, now_ns)
-            and task.container not in self._orders
-            and entry.container in (None, task.container)
+            for task in state.victim_views(victim, now_ns)
+            if task.container not in self._orders and entry.container in (None, task.container)
         )
         if not tasks:
             return state.applications[victim].facts.gang is not None and self._is_being_killed(victim)
@@ -408,8 +406,8 @@ class Contracts:
         application.news.reduce_contract()  # what is killed replaces what was asked for
         tasks = tuple(
             task
-            for task in state.task_views(contract.victim, now_ns)
-            if task.node == contract.node and state.may_be_victim(task, now_ns) and task.container not in self._orders
+            for task in state.victim_views(contract.victim, now_ns, (contract.node,))
+            if task.container not in self._orders
         )
         if not tasks:
             return []

@@ -132,7 +132,10 @@ class Events:
         )
         times = facts.deadline_ns, application.submit_ns
         terms = facts.checkpoint_period_ns, facts.minimum_runtime_ns, facts.grace_ns, facts.details
-        return JobSubmitted(facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last)
+        master = named(facts.master_request, self._names)
+        return JobSubmitted(
+            facts.name, facts.queue, facts.priority, groups, *times, *terms, application.is_last, master
+        )
 
 
 def first_event(settings: Settings) -> SchedulerStarted:
@@ -141,13 +144,14 @@ def first_event(settings: Settings) -> SchedulerStarted:
     node, may_stop = settings.nodes[0], stopping(settings.scheduler.mechanism.among)
     master = named(settings.master_request, node.resource_names)
     held = tuple(compress(node.resource_names, node.stopped_hold)) if may_stop else ()
-    return SchedulerStarted(VERSION, settings.seed, queues, master, held, settings.scheduler.mechanism.name)
+    mechanism = settings.scheduler.mechanism.name
+    return SchedulerStarted(VERSION, settings.seed, queues, master, held, mechanism, node.resource_names)
 
 
 def _waits(application: Application) -> JobRequests:
     requests = application.requests
     suspended = tuple(
-        Suspended(resume.task.group, resume.task.number, resume.node, resume.container is not None)
+        Suspended(*resume.task, resume.node, resume.container is not None, resume.container or "")
         for resume, _ in requests.resumes.values()
     )
     new = {group: len(since) for group, since in requests.since.items() if since}

@@ -351,7 +351,7 @@ class ByContract(ABC):
         return self._reclaim(event.now_ns) if event.type is SchedulerEventType.TIME else iter(())
 
     def _reclaim(self, now_ns: int) -> Iterator[Decision]:
-        if self.due_ns(SchedulerEventType.TIME, now_ns) != now_ns:
+        if not self._preempts:
             return
         yield from self._transactional.contracts(self._jobs_with_victims(now_ns), self._victim_jobs, now_ns)
         if self._lack_due_ns(now_ns) == now_ns:

@@ -109,7 +109,6 @@ class QueueLedger:
         """The same of each job."""
         self._views: dict[str, QueueView] = {}
         """Those that have not changed since they were made."""
-        self._asked: dict[str, set[Resources]] = {}
         self._asking: Counter[Resources] = Counter()
         """How many jobs ask for a container of each size; of none: for the room of a stopped process."""
         self._fitting: dict[Resources, set[Resources]] = {}
@@ -160,7 +159,6 @@ class QueueLedger:
             self._change(application, (self._nothing, self._nothing))
             self._parts.pop(application.name, None)
             self._ask(application, set())
-            self._asked.pop(application.name, None)
         self.gangs.pop(application.name, None)
         self._mark_changed(application)
         self._record(application, 0, 0, (False, False, False))
@@ -238,7 +236,7 @@ class QueueLedger:
         for name, sums in self._sums.items() if self._whole else ():
             of_queue = [parts for job, parts in self._parts.items() if job in self._queues[name].applications]
             assert sums == tuple(total(vectors, self._whole) for vectors in zip(*of_queue, strict=True)) or not of_queue
-        sizes = Counter(size for asked in self._asked.values() for size in asked)
+        sizes = Counter(size for application in applications for size in application.sizes)
         assert self._asking == sizes
         assert found == {name: (queue.used, queue.pending) for name, queue in self._queues.items()}
         assert self.pending == sum(queue.pending for queue in self._queues.values())
@@ -258,19 +256,15 @@ class QueueLedger:
         if masters := application.held[MASTER]:
             held = plus(held, times(masters, application.master_request))
         application.tasks_hold, application.requested = tasks_hold, wanted
+        application.requested_anywhere = application.count_requested()
         self._change(application, (held, wanted))
         self._ask(application, sizes)
 
     def may_serve(self, free: Resources) -> bool:
         """Whether the container of any job that waits could have this room."""
-        return bool(self._fitting_in(free))
+        return bool(self.fitting_in(free))
 
-    def asks_for_more(self, application: Application, free: Resources) -> bool:
-        """Whether a job waits for containers of which none could have this room."""
-        sizes = self._asked[application.name]
-        return bool(sizes) and sizes.isdisjoint(self._fitting_in(free))
-
-    def _fitting_in(self, free: Resources) -> set[Resources]:
+    def fitting_in(self, free: Resources) -> set[Resources]:
         """The sizes that jobs ask for of which one container could have this room."""
         if free not in self._fitting:
             self._fitting[free] = {size for size in self._asking if fits(size, free)}
@@ -303,9 +297,9 @@ class QueueLedger:
         return held, wanted, sizes
 
     def _ask(self, application: Application, sizes: set[Resources]) -> None:
-        before = self._asked.get(application.name, frozenset())
+        before = application.sizes
         if sizes != before:
-            self._asked[application.name] = sizes
+            application.sizes = sizes
             new = [size for size in sizes if size not in self._asking]
             if not all(self.may_serve(size) for size in new):
                 self._attention.ask_smaller()
@@ -329,7 +323,8 @@ class QueueLedger:
 
     def _all_of(self, application: Application) -> tuple[Resources, Resources]:
         held, wanted, sizes = self._of_tasks(application)
-        assert self._asked.get(application.name, set()) == sizes, application.name
+        assert application.sizes == sizes, application.name
+        assert application.requested_anywhere == application.count_requested(), application.name
         return plus(held, times(application.held[MASTER], application.master_request)), wanted
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,7 +39,6 @@ from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application
 from emulator.core.resource_manager.offers import Components, Offers
 from emulator.core.resource_manager.queue_ledger import job_view
-from emulator.core.resource_manager.reservations import requested_anywhere
 from emulator.core.resource_manager.victims import NodeVictims, VictimJobs, choose_node, net_of
 from emulator.policies.mechanism import needs_no_job
 from emulator.policies.resources import common, dominant_ppm, fits, minus, plus, total, written
@@ -47,6 +47,8 @@ from emulator.vocabulary import MASTER_GROUP, Resources, TaskGroup
 
 _Jobs = Sequence[tuple[JobView, ...]]
 """Jobs that may have to give, by queue, the least urgent queue first."""
+_Containers = Sequence[tuple[TaskGroup, Resources]]
+"""Containers of one job, each with what it asks for: one, or all that a gang needs at once."""
 
 
 class _Reclaim:
@@ -168,6 +170,17 @@ def _has_enough(lacking: int, possible: Iterable[Mapping[str, JobView]]) -> bool
     return sum(job.reclaimable for jobs in possible for job in jobs.values()) >= lacking
 
 
+@dataclass(slots=True)
+class _Givers:
+    """Jobs with victims, and what is known of them until something is taken."""
+
+    jobs: _Jobs
+    ranked: list[TaskView] | None = None
+    """Their tasks in the order of eviction; None: not needed yet."""
+    impossible: set[Resources] = field(default_factory=set)
+    """Requests for which these tasks and what is free make no room."""
+
+
 class _FreeCapacity(NamedTuple):
     """What is free of the nodes in a run."""
 
@@ -190,12 +203,10 @@ class ReclaimOnNodes(_Reclaim):
         self._explains_tasks = needs_no_job(self._scheduler.mechanism.among)
         """Whether tasks that are named are explained here; with other mechanisms their jobs are asked, and explain."""
         self._capacity = _FreeCapacity({}, {})
-        self._ranks: dict[tuple[tuple[str, ...], ...], list[TaskView]] = {}
-        """Tasks in the order of eviction, by the jobs that they are of, until something is taken."""
-        self._impossible: dict[tuple[tuple[str, ...], ...], list[Resources]] = {}
-        """Requests for which these jobs' tasks and what is free make no room, until something is taken."""
-        self._givers: dict[tuple[str, ...], _Jobs] = {}
-        """Jobs with victims, by the queues that they are in, until something is taken."""
+        self._givers: dict[tuple[tuple[str, ...], ...], _Givers] = {}
+        """By the names of the jobs, until something is taken."""
+        self._in_queues: dict[tuple[str, ...], _Givers] = {}
+        """All of some queues, until something is taken."""
 
     @property
     def depends_on(self) -> tuple[int, ...]:
@@ -212,7 +223,7 @@ class ReclaimOnNodes(_Reclaim):
     def begin(self, now_ns: int) -> None:
         """A run begins."""
         self._reservations.update(now_ns)
-        self._forget_ranks()
+        self._forget_givers()
         self._capacity = _FreeCapacity(self._reservations.free(), self._reservations.expected(now_ns))
 
     def from_queues(
@@ -220,7 +231,7 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Generator[Contract | StrictContract, None, bool]:
         """For the jobs of ``queue``, from those of other queues.  Jobs of further queues may reclaim too."""
         jobs, may = tuple(self._state.waiting(queue.name, self._state.view(now_ns)).jobs), self._within_maximum(queue)
-        yield from self._serve(jobs, lambda _: self._jobs_with_victims_in(victims, now_ns), may, now_ns)
+        yield from self._serve(jobs, partial(self._jobs_with_victims_in, victims, now_ns), may, now_ns)
         return True
 
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
@@ -234,49 +245,65 @@ class ReclaimOnNodes(_Reclaim):
     def _serve(
         self,
         jobs: Sequence[Application],
-        givers: Callable[[Application], _Jobs],
-        may: Callable[[Application, Sequence[TaskGroup]], bool],
+        givers: Callable[[Application], _Givers],
+        may: Callable[[_Containers], bool],
         now_ns: int,
     ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
         ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
         reserved = Counter((each.requester, each.group) for each in self._reservations.standing())
         for application in jobs:
-            for groups, times in self._needs(application, reserved):
-                for _ in range(times):
-                    if not may(application, groups):
-                        return
-                    if not (yield from self._reclaim_capacity(application, groups, givers(application), now_ns)):
-                        break
-            if self._offers.gangs.waits(application):
+            if application.requests.at_once and self._offers.gangs.waits(application):
+                groups = self._offers.gangs.members(application)
+                members = [(group, application.request_for(group)) for group in groups]
+                if members and may(members):
+                    yield from self._reclaim_capacity(application, members, givers(application), now_ns)
                 return
+            for name, count in application.requested_anywhere.items():
+                group = application.groups[name]
+                container = ((group, application.request_for(group)),)
+                for _ in range(count - reserved.get((application.name, name), 0)):
+                    if not may(container):
+                        return
+                    if not (yield from self._reclaim_capacity(application, container, givers(application), now_ns)):
+                        break
 
-    def _within_maximum(self, queue: QueueView) -> Callable[[Application, Sequence[TaskGroup]], bool]:
+    def _within_maximum(self, queue: QueueView) -> Callable[[_Containers], bool]:
         """The jobs of ``queue`` may reclaim until it has its maximum."""
         left_ppm = queue.maximum - queue.used
         for each in self._reservations.standing():
             if self._state.applications[each.requester].queue == queue.name:
                 left_ppm -= dominant_ppm(each.request, self._whole)
 
-        def may(application: Application, groups: Sequence[TaskGroup]) -> bool:
+        def may(containers: _Containers) -> bool:
             nonlocal left_ppm
-            shares = [dominant_ppm(application.request_for(group), self._whole) for group in groups]
-            before_last_ppm, left_ppm = left_ppm - sum(shares[:-1]), left_ppm - sum(shares)
+            before_last_ppm = left_ppm
+            for _, request in containers:
+                before_last_ppm = left_ppm
+                left_ppm -= dominant_ppm(request, self._whole)
             return before_last_ppm > 0
 
         return may
 
-    def _within_a_run(self, limit: int | None) -> Callable[[Application, Sequence[TaskGroup]], bool]:
+    def _within_a_run(self, limit: int | None) -> Callable[[_Containers], bool]:
         """Together they get room for at most ``limit`` containers in a run; a gang nevertheless for all of it."""
         made = self._reservations.made
-        return lambda _, __: limit is None or self._reservations.made - made < limit
+        return lambda _: limit is None or self._reservations.made - made < limit
 
-    def _jobs_with_victims_in(self, queues: Sequence[str], now_ns: int) -> _Jobs:
-        if (among := tuple(queues)) not in self._givers:
+    def _jobs_with_victims_in(
+        self, queues: Sequence[str], now_ns: int, application: Application | None = None
+    ) -> _Givers:
+        """Those in these queues, for any ``application``."""
+        if (among := tuple(queues)) not in self._in_queues:
             views = (self._state.queues.job_views(queue, now_ns) for queue in among)
             left = ([self._left(view, now_ns) for view in of_queue if view.reclaimable > 0] for of_queue in views)
-            self._givers[among] = [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
-        return self._givers[among]
+            jobs = [tuple([view for view in of_queue if view.reclaimable > 0]) for of_queue in left]
+            self._in_queues[among] = self._givers_of(jobs)
+        return self._in_queues[among]
+
+    def _givers_of(self, jobs: _Jobs) -> _Givers:
+        names = tuple([tuple([job.name for job in of_queue]) for of_queue in jobs])
+        return self._givers.setdefault(names, _Givers(jobs))
 
     def _left(self, view: JobView, now_ns: int) -> JobView:
         """The job without what it is to give."""
@@ -286,60 +313,43 @@ class ReclaimOnNodes(_Reclaim):
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
         return replace(net_of(view, len(going)), tasks_hold=left)
 
-    def _jobs_with_victims_after(self, key: Callable[[JobView], Any], now_ns: int, application: Application) -> _Jobs:
+    def _jobs_with_victims_after(self, key: Callable[[JobView], Any], now_ns: int, application: Application) -> _Givers:
         """Each job takes from the jobs after it in the order of ``key``."""
-        (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns)
+        (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns).jobs
         own = key(job_view(application, now_ns))
-        return [tuple(sorted([job for job in jobs if key(job) > own], key=key))]
-
-    def _needs(
-        self, application: Application, reserved: Mapping[tuple[str, str], int]
-    ) -> Iterator[tuple[tuple[TaskGroup, ...], int]]:
-        """Groups of the containers that the job wants on any node, and how many more than are ``reserved`` for it: each
-        by itself, or once all that a gang needs.  If maps wait, they come first."""
-        gangs = self._offers.gangs
-        if gangs.waits(application):
-            members = gangs.members(application)
-            yield from ((members, 1),) if members else ()
-            return
-        for group in (MASTER_GROUP, *application.for_shuffle, *(() if application.maps_wait else application.others)):
-            lacking = requested_anywhere(application, group.name) - reserved.get((application.name, group.name), 0)
-            if lacking > 0:
-                yield (group,), lacking
+        return self._givers_of([tuple(sorted([job for job in jobs if key(job) > own], key=key))])
 
     def _reclaim_capacity(
-        self, application: Application, groups: Sequence[TaskGroup], jobs: _Jobs, now_ns: int
+        self, application: Application, containers: _Containers, givers: _Givers, now_ns: int
     ) -> Generator[Contract | StrictContract, None, bool]:
-        """Reclaim what makes room for a container of each of these groups, unless there is some; returns whether
-        there is or will be."""
-        names = tuple([tuple([job.name for job in of_queue]) for of_queue in jobs])
-        alone = application.request_for(groups[0]) if len(groups) == 1 and not application.requests.avoided else None
-        if alone is not None and any(fits(known, alone) for known in self._impossible.get(names, ())):
+        """Reclaim what makes room for each of these containers, unless there is some; returns whether there is or will
+        be."""
+        alone = containers[0][1] if len(containers) == 1 and not application.requests.avoided else None
+        if alone is not None and (alone in givers.impossible or any(fits(each, alone) for each in givers.impossible)):
             return False
         trial = _FreeCapacity(dict(self._capacity.free), dict(self._capacity.expected))
-        places = list(self._places(application, groups, trial, lambda: self._ranked_once(names, jobs, now_ns)))
-        if len(places) < len(groups):
+        places = list(self._places(application, containers, trial, lambda: self._ranked_once(givers, now_ns)))
+        if len(places) < len(containers):
             if alone is not None:
-                self._impossible.setdefault(names, []).append(alone)
+                givers.impossible.add(alone)
             return False
-        yield from self._carry_out(application, places, jobs, self._ranks.get(names, []), now_ns)
+        yield from self._carry_out(application, places, givers, now_ns)
         self._capacity = trial
         if any(victims.tasks for _, victims in places):
-            self._forget_ranks()
+            self._forget_givers()
         return True
 
     def _places(
         self,
         application: Application,
-        groups: Sequence[TaskGroup],
+        containers: _Containers,
         trial: _FreeCapacity,
         ranked: Callable[[], Sequence[TaskView]],
     ) -> Iterator[tuple[TaskGroup, NodeVictims]]:
-        """Where each of the groups' containers has room or gets it, which is taken of ``trial``; ends at the first that
+        """Where each of the containers has room or gets it, which is taken of ``trial``; ends at the first that
         has none.  ``ranked``: the tasks that may be victims."""
         gone = set[str]()
-        for group in groups:
-            request = application.request_for(group)
+        for group, request in containers:
             avoided = application.requests.avoided if group is not MASTER_GROUP else ()
             free = {name: room for name, room in trial.free.items() if name not in avoided}
             roomy = {room for room in set(free.values()) if fits(request, room)}
@@ -351,22 +361,21 @@ class ReclaimOnNodes(_Reclaim):
                 changing = {task.node for task in left} | coming.keys()  # nothing else has become large enough
                 spare = {name: coming.get(name, room) for name, room in free.items() if name in changing}
                 across_jobs = self._victim_jobs.tasks is not None
-                victims = choose_node(request, spare, left, self._frees, self._whole, across_jobs)
+                victims = choose_node(request, spare, left, self._reservations.frees, self._whole, across_jobs)
             if victims is None:
                 return
             trial.free[victims.node] = minus(trial.free[victims.node], request)
             self._go(victims, trial, gone)
             yield group, victims
 
-    def _ranked_once(self, names: tuple[tuple[str, ...], ...], jobs: _Jobs, now_ns: int) -> list[TaskView]:
-        if names not in self._ranks:
-            self._ranks[names] = self._ranked(jobs, now_ns)
-        return self._ranks[names]
+    def _ranked_once(self, givers: _Givers, now_ns: int) -> list[TaskView]:
+        if givers.ranked is None:
+            givers.ranked = self._ranked(givers.jobs, now_ns)
+        return givers.ranked
 
-    def _forget_ranks(self) -> None:
-        self._ranks.clear()
-        self._impossible.clear()
+    def _forget_givers(self) -> None:
         self._givers.clear()
+        self._in_queues.clear()
 
     def _go(self, victims: NodeVictims, rooms: _FreeCapacity, gone: set[str]) -> None:
         """What becomes free with these tasks: of a gang that is too small without one, all."""
@@ -387,8 +396,7 @@ class ReclaimOnNodes(_Reclaim):
         self,
         application: Application,
         places: Sequence[tuple[TaskGroup, NodeVictims]],
-        jobs: _Jobs,
-        ranked: Sequence[TaskView],
+        givers: _Givers,
         now_ns: int,
     ) -> Iterator[Contract | StrictContract]:
         """Ask for it, and keep the room, also what is free of it: a gang needs it with the rest."""
@@ -399,13 +407,13 @@ class ReclaimOnNodes(_Reclaim):
             return
         for group, victims in places:
             if victims.tasks:
-                self._record_reason(application, group, jobs, ranked, victims, now_ns)
+                self._record_reason(application, group, givers, victims, now_ns)
             self._reservations.make(application, group, victims.node, now_ns, max(graces_ns))
         for _, victims in places:
             left = victims.short
             for job in dict.fromkeys(task.job for task in victims.tasks):
                 going = [task for task in victims.tasks if task.job == job]
-                amount = common(left, total(map(self._frees, going), self._names))
+                amount = common(left, total(map(self._reservations.frees, going), self._names))
                 left = minus(left, amount)
                 if not self._names_tasks(job):
                     yield Contract(application.name, job, node=victims.node, amount=amount)
@@ -432,8 +440,8 @@ class ReclaimOnNodes(_Reclaim):
                 going = {task.container for task in self._reservations.being_evicted(victim, now_ns)}
                 tasks = {
                     task.container: task
-                    for task in self._state.task_views(victim, now_ns)
-                    if task.container not in going and self._state.may_be_victim(task, now_ns)
+                    for task in self._state.victim_views(victim, now_ns)
+                    if task.container not in going
                 }
                 order = tuple(tasks)
                 if tasks and self._names_tasks(victim):
@@ -441,20 +449,16 @@ class ReclaimOnNodes(_Reclaim):
                 ranked += [tasks[container] for container in order]
         return ranked
 
-    def _frees(self, task: TaskView) -> Resources:
-        return self._reservations.frees(self._state.containers[task.container])
-
     def _record_reason(
         self,
         application: Application,
         group: TaskGroup,
-        jobs: _Jobs,
-        ranked: Sequence[TaskView],
+        givers: _Givers,
         victims: NodeVictims,
         now_ns: int,
     ) -> None:
         short = f"{group.name} lacks {written(victims.short, self._names)} on {victims.node}"
-        queues = {job.name: of_queue for of_queue in jobs for job in of_queue}
+        queues = {job.name: of_queue for of_queue in givers.jobs for job in of_queue}
         for task in victims.tasks:
             among = queues[task.job]
             self._victim_jobs.choices.append(
@@ -463,7 +467,7 @@ class ReclaimOnNodes(_Reclaim):
         jobs_named = [job for job in dict.fromkeys(task.job for task in victims.tasks) if self._names_tasks(job)]
         for victim in jobs_named if self._explains_tasks else ():
             going = [task.container for task in victims.tasks if task.job == victim]
-            tasks = [task for task in ranked if task.job == victim]
+            tasks = [task for task in givers.ranked or () if task.job == victim]
             order = [*going, *(task.container for task in tasks if task.container not in going)]
             self._victim_jobs.reasons.append(
                 explain_tasks(self._scheduler.task_eviction.name, victim, tasks, order, len(going))

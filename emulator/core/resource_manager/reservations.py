@@ -90,7 +90,7 @@ class Reservations:
                 continue
             need = each.requester, each.group
             if need not in left:
-                left[need] = requested_anywhere(application, each.group)
+                left[need] = application.requested_anywhere.get(each.group, 0)
             avoids = each.group != MASTER and each.node in application.requests.avoided
             if not avoids and left[need]:
                 left[need] -= 1
@@ -113,8 +113,9 @@ class Reservations:
             node.settings.resource_names,
         )
 
-    def frees(self, container: HeldContainer) -> Resources:
-        """What taking the container back makes free for certain: a process that is stopped holds the rest."""
+    def frees(self, container: HeldContainer | TaskView) -> Resources:
+        """What taking the container, or that of the task, back makes free for certain: a process that is stopped holds
+        the rest."""
         of = container.node, container.request
         if of not in self._freed:
             node = self._state.nodes[container.node].settings
@@ -156,12 +157,11 @@ class Reservations:
         amounts = self._preemptor.open_amounts_of(job)
         if not amounts:
             return []
-        there = self._state.task_views(job, now_ns, amounts)
-        tasks = [task for task in there if self._state.may_be_victim(task, now_ns)]
+        tasks = self._state.victim_views(job, now_ns, amounts)
         going: list[TaskView] = []
         for node, amount in amounts.items():
             here = tuple([task for task in tasks if task.node == node])
-            enough = irreducible(amount, here, lambda task: self.frees(self._state.containers[task.container]))
+            enough = irreducible(amount, here, self.frees)
             going += here if enough is None else enough
         return going
 
@@ -230,16 +230,3 @@ class Reservations:
             there = plus(free[node], taken[node]) if node in taken else free[node]
             for job in self._preemptor.lower(node, lacking((0,) * len(there), there)):
                 self._state.applications[job].news.reduce_contract()
-
-
-def requested_anywhere(application: Application, group: str) -> int:
-    """Containers that the job may get for tasks of the group, without those of stopped processes: these have a node.
-    While maps wait, only they may get any."""
-    requests = application.requests
-    if group == MASTER:
-        return int(requests.application_master is not None)
-    if application.maps_wait and application.groups[group] not in application.for_shuffle:
-        return 0
-    resumes = requests.resumes
-    saved = sum([task.group == group and one.container is None for task, (one, _) in resumes.items()]) if resumes else 0
-    return len(requests.since[group]) + saved

@@ -56,7 +56,7 @@ from emulator.core.resource_manager.allocation import (
 )
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, MasterUpdates, Node, NodeState
-from emulator.core.resource_manager.by_queues import ByQueues, ByRounds
+from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_scheduler import ByScheduler
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -67,7 +67,6 @@ from emulator.core.resource_manager.transactional import TransactionalLoad
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.settings import Settings
 from emulator.policies.policy import (
-    PacedAllocation,
     SchedulerAllocation,
     ShareAllocation,
 )
@@ -80,8 +79,6 @@ def strategy(parts: Components) -> Allocation:
     match parts.settings.scheduler.allocation:
         case ShareAllocation():
             return ByShares(parts)
-        case PacedAllocation(pace=pace):
-            return ByQueues(parts) if pace is None else ByRounds(parts, pace, ByQueues(parts))
         case SchedulerAllocation():
             return ByScheduler(parts)
         case _:
@@ -99,7 +96,7 @@ class ResourceManager(StateMachine):
         super().__init__(RESOURCE_MANAGER)
         self.state = ClusterState(settings)
         self.preemptor = Preemptor(settings)
-        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
+        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
         self._orders = CommandLedger(settings.protocol.retry_ns, start_ns)
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
@@ -109,9 +106,8 @@ class ResourceManager(StateMachine):
         self._updates_immediately = settings.protocol.has_immediate_updates
         self._unmanaged_masters = any(node.unmanaged_masters for node in settings.nodes)
         self._master_request = settings.master_request
-        self._admission = Admission(
-            settings.scheduler.queues, self._unmanaged_masters, self.state.queue_share_of_master
-        )
+        allocation = settings.scheduler.allocation
+        self._admission = Admission(settings.scheduler.queues, self._unmanaged_masters, allocation.admits_masters)
         self._triggers = Triggers(settings, self.state)
         self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
@@ -239,7 +235,8 @@ class ResourceManager(StateMachine):
             return []
         news = MasterUpdates(job_address(message.job), self.state.awaited.newly_awaited)
         application = Application(message.facts, self._submitted, now_ns, message.is_last, news)
-        application.master_request = self._master_request
+        application.master_request = message.facts.master_request or self._master_request
+        application.share_of_master = self.state.queue_share(application.master_request)
         self._submitted += 1
         self.state.applications[message.job] = application
         self.state.queues.add(application)

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -149,8 +150,8 @@ class VictimTasks:
         tasks = tuple(
             self._weighed(task)
             for job in among
-            for task in self._state.task_views(job.name, view.now_ns)
-            if self._state.may_be_victim(task, view.now_ns) and task.container not in self._queues.get(task.node, ())
+            for task in self._state.victim_views(job.name, view.now_ns)
+            if task.container not in self._queues.get(task.node, ())
         )
         self._decisions += 1
         random = keyed_random(self._seed, "rm", "task-eviction", self._decisions)
@@ -223,7 +224,7 @@ def choose_node(
     # The task with which a node first has enough is the last of its victims: none of those before it is superfluous
     # without it.  So the best nodes are those that first have enough in the order of eviction, with tasks of one rank.
     left, by_node = dict(short), dict[str, list[TaskView]]()
-    for _, alike in groupby(ranked, lambda task: task.container if across_jobs else task.job):
+    for _, alike in groupby(ranked, attrgetter("container" if across_jobs else "job")):
         enough = set[str]()
         for task in alike:
             name = task.node

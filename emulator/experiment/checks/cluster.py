@@ -9,12 +9,12 @@ from typing import Any
 
 from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
-from emulator.experiment.checks.scheduler import FLUID, giving_shares
+from emulator.experiment.checks.scheduler import FLUID, YARN, giving_shares
 from emulator.experiment.expand import asked_of, request_of, vector_of_group
 from emulator.experiment.model import CPU, MEMORY, Cluster, NodeGroup, Scheduler, Workload, filled_in, located_jobs
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location
-from emulator.policies.policy import AllocationPolicy, PacedAllocation, SchedulerAllocation, ShareAllocation
+from emulator.policies.policy import AllocationPolicy, SchedulerAllocation, ShareAllocation
 from emulator.policies.resources import WHOLE_PPM, dominant_ppm, fits, lacking, minus, times, total, written
 from emulator.vocabulary import Resources, counted
 from workloads.schema import JobEntry
@@ -37,7 +37,8 @@ def cluster_checks(
 ) -> list[Iterator[Problem]]:
     """Problems of the cluster, check by check; None is a part that was not valid by itself."""
     found = [_memory(cluster), _racks(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
-    return [*found, _slots(cluster, scheduler, workload), _sizes(cluster, scheduler, workload, engine)]
+    found += [_gangs_one_by_one(scheduler, workload), _slots(cluster, scheduler, workload)]
+    return [*found, _sizes(cluster, scheduler, workload, engine)]
 
 
 def _memory(cluster: Cluster) -> Iterator[Problem]:
@@ -63,7 +64,12 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
     if engine != FLUID and cluster.slots is not None:
         yield where, "is of containers for anything; remove cluster.slots, or set it to null"
     known = None if scheduler is None else scheduler.allocation.known
-    if scheduler is not None and isinstance(known, PacedAllocation) and scheduler.choice("mechanism").name != "wait":
+    if (
+        scheduler is not None
+        and known is not None
+        and known.name == YARN
+        and scheduler.choice("mechanism").name != "wait"
+    ):
         message = f"{known.name} takes nothing back for a transactional workload; set mechanism to wait"
         yield ("scheduler", "mechanism"), message
     kind = "steps" if availability.steps is not None else "spline"
@@ -123,6 +129,19 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
         yield ("scheduler", "victims"), "with cluster.slots only reduces can be preempted; remove it"
 
 
+def _gangs_one_by_one(scheduler: Scheduler | None, workload: Workload | None) -> Iterator[Problem]:
+    """Gangs under a scheduler that starts containers one by one."""
+    known = None if scheduler is None else scheduler.allocation.known
+    if not isinstance(known, SchedulerAllocation) or known.starts_gangs:
+        return
+    message = f"{known.name} starts containers one by one, and knows no gangs; remove it, or name another allocation"
+    if workload is not None and workload.trace is not None and workload.trace.gangs:
+        yield ("workload", "trace", "gangs"), message
+    for where, job in located_jobs(workload):
+        if job.gang_minimum is not None:
+            yield (*where, "gang"), message
+
+
 # ---- nodes with resources, and containers of the sizes that tasks ask for ----
 
 
@@ -154,7 +173,7 @@ def _no_gangs(cluster: Cluster, scheduler: Scheduler | None) -> str | None:
     known = None if scheduler is None else scheduler.allocation.known
     if isinstance(known, SchedulerAllocation):
         return None
-    if not isinstance(known, PacedAllocation) and type(known) is not AllocationPolicy:
+    if type(known) is not AllocationPolicy:
         return _GANGS
     return None if cluster.application_masters == "outside" else _MASTERS
 
@@ -167,6 +186,8 @@ def _without_groups(cluster: Cluster, workload: Workload | None) -> Iterator[Pro
         if job.resources is not None or any(group.resources is not None for group in job.groups or ()):
             message = "all containers of this cluster have one size; remove it, or give the cluster node_groups"
             yield (*where, "resources"), message
+        if job.master_resources is not None:
+            yield (*where, "master_resources"), "needs cluster.node_groups: all containers have one size; remove it"
 
 
 def _groups(cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
@@ -221,7 +242,7 @@ def _taking_back(scheduler: Scheduler, allocation: AllocationPolicy | None) -> I
     mechanism = scheduler.choice("mechanism").name
     if mechanism == "wait":
         return
-    if not isinstance(allocation, PacedAllocation) and type(allocation) is not AllocationPolicy:
+    if type(allocation) is not AllocationPolicy:
         message = f"with node_groups {scheduler.allocation.name} takes nothing back; set it to wait, or name two-queue"
         yield ("scheduler", "mechanism"), message
     elif "wait" in scheduler.choice("mechanism").options.get("among", ()):
@@ -232,6 +253,8 @@ def _taking_back(scheduler: Scheduler, allocation: AllocationPolicy | None) -> I
 def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]) -> Iterator[Problem]:
     if job.resources is not None and job.memory_mb is not None and MEMORY in job.resources:
         yield (*where, "memory_mb"), f"resources.{MEMORY} says the same; remove one of them"
+    if job.master_resources is not None:
+        yield from _fitting(job.master_resources, (*where, "master_resources"), cluster, "an ApplicationMaster")
     for group in job.groups or (None,):
         asked = asked_of(job, group)
         at = (*where, *asked.at, "resources")
@@ -242,11 +265,11 @@ def _job(job: JobEntry, where: Location, cluster: Cluster, groups: tuple[NodeGro
         asked_gb = asked.resources.get(MEMORY)
         if asked_gb is not None and (asked.used_gb or 0) > asked_gb:
             yield (*at, MEMORY), f"a task that uses {asked.used_gb:g} GB asks for {asked_gb:g}; raise it"
-        yield from _beside_master(request, at, cluster, groups)
+        yield from _beside_master(job, request, at, cluster, groups)
 
 
 def _beside_master(
-    request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
+    job: JobEntry, request: Resources, at: Location, cluster: Cluster, groups: tuple[NodeGroup, ...]
 ) -> Iterator[Problem]:
     """An ApplicationMaster on the only node that is large enough must leave room there."""
     if cluster.application_masters != "in-containers":
@@ -254,7 +277,7 @@ def _beside_master(
     fitting = [(size, n) for size, numbers in cluster.groups_by_size.items() if fits(request, size) for n in numbers]
     if len(fitting) != 1 or groups[fitting[0][1]].count > 1:
         return
-    room = minus(fitting[0][0], cluster.request(cluster.master_resources))
+    room = minus(fitting[0][0], cluster.request(job.master_resources or cluster.master_resources))
     if not fits(request, room):
         short = written(lacking(request, room), cluster.resource_names)
         message = (

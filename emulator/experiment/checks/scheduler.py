@@ -14,6 +14,7 @@ from emulator.policies.policy import Maximum, QueueRules, SchedulerAllocation, S
 from workloads.schema import JobEntry
 
 FLUID = "fluid"
+YARN = "yarn-capacity"
 
 
 def scheduler_checks(scheduler: Scheduler, workload: Workload | None, engine: str) -> list[Iterator[Problem]]:
@@ -65,7 +66,7 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
 def _tree(scheduler: Scheduler) -> Iterator[Problem]:
     """The queues that YARN's options name."""
     allocation, where = scheduler.allocation, ("scheduler", "allocation")
-    if allocation.name != "yarn-capacity":
+    if allocation.name != YARN:
         return
     options = allocation.model_extra or {}
     parents, spared = options.get("parents") or {}, options.get("disable_preemption") or ()
@@ -74,6 +75,9 @@ def _tree(scheduler: Scheduler) -> Iterator[Problem]:
     for name in spared:
         if name not in allocation.queues:
             yield (*where, "disable_preemption"), f"there is no queue {name!r}; name one of queues"
+    for name in options.get("settings") or ():
+        if name not in (*allocation.queues, *parents, "root"):
+            yield (*where, "settings", name), f"there is no queue {name!r}; name one of queues or parents, or root"
     seen: dict[str, str] = {}
     for name, parent in parents.items():
         inside = parent.get("queues") if isinstance(parent, dict) else None

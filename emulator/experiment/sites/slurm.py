@@ -8,7 +8,7 @@ from typing import Any
 from emulator.errors import ConfigError
 from emulator.experiment.sites.site import Site, job, tasks
 from emulator.files.yaml_positions import Document
-from emulator.policies.slurm.scheduler import resources_of, startable
+from emulator.policies.slurm.scheduler import resources_of, resources_of_node, startable
 from emulator.sites.slurm import CPU, Cluster, Job, Mode, Slurm
 from workloads.saved import taken_over
 
@@ -26,7 +26,10 @@ def slurm_site(document: Document) -> Site:
     names = sorted({name for node in cluster.nodes.values() for name in resources_of(node)})
     kept = tuple(name for name in names if name != CPU)
     return Site(
-        tuple({"name": name, "count": 1, "resources": resources_of(node)} for name, node in cluster.nodes.items()),
+        tuple(
+            {"name": name, "count": 1, "resources": resources_of_node(cluster, node)}
+            for name, node in cluster.nodes.items()
+        ),
         tuple(_job(each, modes.get(each.qos), names) for each in jobs),
         {"name": "slurm", "queues": _queues(cluster), "cluster": cluster},
         usual={
@@ -49,7 +52,11 @@ def _mechanisms(cluster: Cluster) -> tuple[str, ...]:
 def _queues(cluster: Cluster) -> dict[str, Any]:
     """The partitions, those of the highest tier first."""
     ordered = sorted(cluster.partitions, key=lambda each: -each.tier)
-    return {each.name: {"capacity": 0.0, **_own_mechanism(None if cluster.by_qos else each.mode)} for each in ordered}
+    modes = {
+        each.name: Mode.SUSPEND if cluster.takes_turns(each) else None if cluster.by_qos else each.mode
+        for each in ordered
+    }
+    return {name: {"capacity": 0.0, **_own_mechanism(mode)} for name, mode in modes.items()}
 
 
 def _own_mechanism(mode: Mode | None) -> dict[str, str]:

@@ -333,6 +333,8 @@ class Player:
         container = f"{give.job}/{job.containers}"
         job.containers += 1
         if not run.containers:
+            if job.facts.stops:  # it may have been stopped before it got its first container
+                run.execution.start_ns = self.now_ns
             run.execution.start_ns += self._costs.launch_ns + give.beside * self._costs.launch_more_ns
             run.since_ns = run.execution.start_ns
             self._set_due(job, run)

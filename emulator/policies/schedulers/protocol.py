@@ -9,7 +9,7 @@ a line (``docs/outside.md``).  Times are emulated nanoseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -48,6 +48,8 @@ class SchedulerStarted(_Event, tag="begin"):
     """The resources that a stopped process goes on holding, if the mechanism may stop one."""
     mechanism: str = ""
     """``scheduler.mechanism``: what happens to what is reclaimed."""
+    resources: tuple[str, ...] = ()
+    """The names of the resources of the nodes, where containers have several sizes."""
 
 
 class NodeAdded(_Event, tag="node-up"):
@@ -64,6 +66,12 @@ class NodeAdded(_Event, tag="node-up"):
 
 class NodeRemoved(_Event, tag="node-lost"):
     """A node is gone with all that was there; the ends of its containers are told as well."""
+
+    node: str
+
+
+class NodeHeartbeat(_Event, tag="node-heartbeat"):
+    """A node reports; what has ended there is told before.  A scheduler is notified of it if it has asked for that."""
 
     node: str
 
@@ -103,6 +111,8 @@ class JobSubmitted(_Event, tag="job-submitted"):
     """What it is to the kind of scheduler that decides, if its file says."""
     is_last: bool = False
     """Whether all jobs of the run have been submitted."""
+    master_resources: Amounts = msgspec.field(default_factory=dict)
+    """What its ApplicationMaster asks for, if not what those of other jobs do."""
 
 
 class Suspended(Frozen):
@@ -114,6 +124,8 @@ class Suspended(Frozen):
     """Where it was suspended."""
     only_there: bool
     """Whether its process is stopped there, so that it can resume there only."""
+    container: str = ""
+    """The container of that process, which may not be known to have stopped yet."""
 
 
 class JobRequests(_Event, tag="job-waits"):
@@ -184,6 +196,7 @@ Event: TypeAlias = (
     SchedulerStarted
     | NodeAdded
     | NodeRemoved
+    | NodeHeartbeat
     | Capacity
     | JobSubmitted
     | JobRequests
@@ -288,6 +301,11 @@ class Answer(NamedTuple):
     """The line of each decision of an external scheduler, by its number from 1 and its text."""
     cycles: Sequence[Cycle] = ()
     """The cycles that led to the decisions, for those who look at a scheduler; not all have any."""
+    heartbeats: Collection[str] | None = None
+    """It is to be notified of the heartbeats of nodes with something free, and of the next ones of these nodes; None:
+    of none."""
+    is_no_op: bool = False
+    """Whether nothing is decided, and nothing remembered."""
 
 
 class Question(NamedTuple):

@@ -7,12 +7,13 @@ from now on, also while its victims leave or are in their grace.  For who is the
 The pass ends when nobody who is left could start, whatever was planned before: where those would be planned decides
 nothing.
 
-To plan a job, running jobs are taken away in the order of the ends of their time limits, the first 30 s of them at once
-(slurm.conf's ``bf_window_linear`` says why; there the span doubles afterwards, which no record shows), until the job
-fits.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what is kept is
-rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded up.  If a
-job would start later than the next such end, it is tried again from that end on, with more nodes (DebugFlags=Backfill
-of recorded runs shows all three).
+To plan a job, running jobs are taken away in the order of the ends of their time limits, several at once, until the job
+fits: those of 60 s, then those of 120 s, and so on.  So slurm.conf has it (``bf_window_linear``): the span is 30 s at
+first and doubles with each evaluation, or grows by what is given there; that with nobody taken away is the first of
+these, as recorded.  Its nodes are kept for it, whole, from the last of these ends for its time limit.  The end of what
+is kept is rounded down to a multiple of ``bf_resolution`` of the wall's clock, that of a job that is tried is rounded
+up.  If one would start later than the next such end, it is tried again from that end on, with more nodes
+(DebugFlags=Backfill of recorded runs shows all three).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
             return
         why = snapshot.limits.why_waits(job.job)
         if number < hopeful and not why.startswith(_NOT_PLANNED):
-            where, at_ns = plan.add(job) or ((), None)
             why = why or too_few(snapshot, job, plan.free_now(job))
+            where, at_ns = plan.add(job) or ((), None)
             yield Decision(job.job.name, Outcome.WAITS, where, (), at_ns, why)
             continue
         if why:
@@ -53,7 +54,7 @@ def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
         decision = decide(snapshot, job, plan.free_now(job), now_ns)
         yield decision
         if decision.outcome in (Outcome.PREEMPTS, Outcome.AWAITS_VICTIMS):
-            plan.keep(where, now_ns, now_ns + job.limit_ns)
+            plan.keep(snapshot.mask(where), now_ns, now_ns + job.limit_ns)
 
 
 def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
@@ -68,6 +69,7 @@ def _first_hopeful(plan: Plan, jobs: Sequence[Waiting], first: int) -> int:
 
 
 FIRST_SPAN_NS = 30 * SECOND_NS
+"""The span of the evaluation in which nobody is taken away."""
 
 
 class Plan:
@@ -75,6 +77,7 @@ class Plan:
 
     def __init__(self, snapshot: Snapshot, now_ns: int) -> None:
         self._snapshot, self._now_ns, self._settings = snapshot, now_ns, snapshot.cluster.settings
+        self._resolution_ns = max(1, self._settings.bf_resolution_ns)
         self._begins_ns: list[int] = []
         """When what is kept begins, in order."""
         self._kept: list[int] = []
@@ -123,8 +126,9 @@ class Plan:
                 continue
             then = partial(self._snapshot.free_at, at_ns=at_ns, displaced=job.makes_way)
             where = place(self._snapshot, job, fits, then) or ()
-            if where and not self._snapshot.mask(where) & ~free:
-                self.keep(where, at_ns, at_ns + job.limit_ns)
+            nodes = self._snapshot.mask(where)
+            if where and not nodes & ~free:
+                self.keep(nodes, at_ns, at_ns + job.limit_ns)
                 return where, at_ns
         return None
 
@@ -171,8 +175,11 @@ class Plan:
             return None if at_ns is None else begin_ns
         ends_ns = self._snapshot.ends_ns
         first = 0 if begin_ns == self._now_ns else bisect_right(ends_ns, begin_ns)
-        together_ns = ends_ns[first] + FIRST_SPAN_NS
-        return at_ns if at_ns > together_ns else ends_ns[bisect_right(ends_ns, together_ns) - 1]
+        more_ns = self._settings.bf_window_linear_ns
+        span_ns = FIRST_SPAN_NS + (more_ns or FIRST_SPAN_NS)
+        while at_ns > (together_ns := ends_ns[first] + span_ns):
+            first, span_ns = bisect_right(ends_ns, together_ns), span_ns + (more_ns or span_ns)
+        return ends_ns[bisect_right(ends_ns, together_ns) - 1]
 
     def _taken(self, start_ns: int, end_ns: int) -> int:
         """The nodes that are kept for others within the time: at the last end before it, or from then on."""
@@ -181,16 +188,16 @@ class Plan:
             taken, first = self._kept_then[last], bisect_left(self._begins_ns, self._ends_ns[last])
         return reduce(or_, self._kept[first : bisect_left(self._begins_ns, self._rounded_up(end_ns))], taken)
 
-    def keep(self, where: Sequence[str], start_ns: int, end_ns: int) -> None:
+    def keep(self, nodes: int, start_ns: int, end_ns: int) -> None:
         """Nodes are kept for a job within the time."""
         is_later = start_ns > self._now_ns
         until_ns = self._rounded_up(end_ns) if is_later else self._rounded_down(end_ns)
         if until_ns > start_ns:
-            self._keep(self._snapshot.mask(where), start_ns, until_ns)
+            self._keep(nodes, start_ns, until_ns)
 
     def _keep(self, nodes: int, start_ns: int, until_ns: int) -> None:
         place = bisect_left(self._ends_ns, until_ns)
-        if until_ns not in self._ends_ns[place : place + 1]:
+        if place == len(self._ends_ns) or self._ends_ns[place] != until_ns:
             then = self._taken(until_ns, until_ns)
             self._ends_ns.insert(place, until_ns)
             self._kept_then.insert(place, then)
@@ -203,7 +210,7 @@ class Plan:
 
     def _rounded_down(self, end_ns: int) -> int:
         """An end, to ``bf_resolution`` of the wall's clock."""
-        return end_ns - (end_ns + self._snapshot.wall_ns) % max(1, self._settings.bf_resolution_ns)
+        return end_ns - (end_ns + self._snapshot.wall_ns) % self._resolution_ns
 
     def _rounded_up(self, end_ns: int) -> int:
-        return end_ns + -(end_ns + self._snapshot.wall_ns) % max(1, self._settings.bf_resolution_ns)
+        return end_ns + -(end_ns + self._snapshot.wall_ns) % self._resolution_ns

@@ -170,7 +170,7 @@ class Controller:
         if not self._settings.gang:
             return [], {}
         sharing = self.snapshot.sharing()
-        runs = self._turns.active(sharing, self.snapshot.amounts_of)
+        runs = self._turns.active(sharing, self.snapshot.at_once)
         waits, going = sharing.keys() - runs, self.snapshot.going
         stops = [name for name in sharing if name in waits and name not in self.stopped and name not in going]
         may_go_on = self.stopped.keys() - waits - going.keys()

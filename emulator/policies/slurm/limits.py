@@ -11,15 +11,18 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from emulator.sites.slurm import CPU, MEMORY, NO_LIMITS, NODE, Cluster, Job, Limits
+from emulator.sites.slurm import CPU, FOREVER_NS, MEMORY, MINUTE_NS, NO_LIMITS, NODE, Cluster, Job, Limits
 
 _Key = tuple[str, ...]
 _JOBS, _WALL = "jobs", "wall"
 """In the place of a TRES: how many jobs, and the longest time limit of a job."""
+_MINUTES_OF = "minutes of "
+"""With this before a TRES: how much of it, times what is left of time limits (``GrpTRESRunMins``)."""
 _Check = tuple[str, str, int, _Key | None]
 """A reason, of what it is, the most that is allowed, and whose usage counts; None: only the job's own."""
 _NAMES = {CPU: "Cpu", MEMORY: "Memory", NODE: "Node"}
 _WITH_LIMIT = ("Cpu", "Node")
+_OF_MINUTES = {CPU: "CPURunMinutesLimit", MEMORY: "MemRunMinutes", NODE: "NodeRunMinutes"}
 
 
 @dataclass(slots=True)
@@ -38,7 +41,8 @@ class _Scope:
         """The beginning and the end of a reason, the limits of TRES and jobs, and whose usage counts; None: only the
         job's own."""
         limits = self.limits
-        yield "Grp", "", _with_jobs(limits.group_tres, limits.group_jobs), self.group
+        minutes = {_MINUTES_OF + name: most for name, most in limits.group_run_minutes.items()}
+        yield "Grp", "", _with_jobs(limits.group_tres, limits.group_jobs) | minutes, self.group
         yield "Max", "PerUser", _with_jobs(limits.user_tres, limits.user_jobs), self.user
         yield "Max", "PerAccount", _with_jobs(limits.account_tres, limits.account_jobs), self.account
         yield "Max", "PerJob", _with_wall(limits.job_tres, limits.wall_ns), None
@@ -70,6 +74,8 @@ def _reason(scope: _Scope, begin: str, end: str, name: str) -> str:
         return f"{scope.of}{begin}Jobs{end}Limit"
     if name == _WALL:
         return f"{scope.of}MaxWallDurationPerJobLimit"
+    if name.startswith(_MINUTES_OF):
+        return f"{scope.of}Grp{_OF_MINUTES.get(name.removeprefix(_MINUTES_OF), 'GRESRunMinutes')}"
     what = _NAMES.get(name, "GRES")
     if what == "Memory" and begin == "Grp":
         return f"{scope.of}GrpMemLimit"
@@ -95,23 +101,43 @@ class LimitUsage:
         self._associations = {(each.account, each.user): each.limits for each in cluster.associations}
         self._parents = {each.account: each.parent for each in cluster.associations if not each.user}
         self._used: dict[_Key, Counter[str]] = defaultdict(Counter)
+        self.now_ns = 0
+        """What time it is for those who ask."""
+        self._ends_ns: dict[str, int] = {}
+        """When the time limit of each running job is over, without the time for which it is stopped."""
         self._scopes: dict[_Key, list[_Scope]] = {}
         self._checks: dict[_Key, list[_Check]] = {}
 
     def start(self, job: Job) -> None:
         """A job runs from now on."""
+        self._ends_ns[job.name] = self.now_ns + self._limit_ns(job)
         self._count(job, 1)
 
     def end(self, job: Job) -> None:
         """It runs no longer."""
         self._count(job, -1)
+        del self._ends_ns[job.name]
 
     def _count(self, job: Job, sign: int) -> None:
         keys = {key for scope in self._of(job) for key in (scope.group, scope.user, scope.account)}
         if job.array_limit:
             keys.add(("array", job.array))
+        if not keys:
+            return
+        needs, end_ns = _needs(job), self._ends_ns[job.name]
+        until = {_MINUTES_OF + name: amount * end_ns for name, amount in needs.items()}
         for key in keys:
-            self._used[key].update({name: sign * amount for name, amount in _needs(job).items()})
+            self._used[key].update({name: sign * amount for name, amount in (needs | until).items()})
+
+    def _limit_ns(self, job: Job) -> int:
+        limits = job.limit_ns, self._partitions[job.partition].limit_ns, FOREVER_NS
+        return next(limit for limit in limits if limit is not None)
+
+    def _has_minutes(self, job: Job, name: str, most: int, key: _Key) -> bool:
+        """Whether TRES times what is left of time limits stays below a limit with this job."""
+        used, amount = self._used[key], job.tres[name]
+        left = used[_MINUTES_OF + name] - used[name] * self.now_ns + amount * self._limit_ns(job)
+        return not amount or left <= most * MINUTE_NS
 
     def why_waits(self, job: Job) -> str:
         """Why a job may not start now, whatever is free; blank: it may."""
@@ -130,6 +156,9 @@ class LimitUsage:
         for reason, name, most, key in checks:
             if name == _WALL:
                 if job.limit_ns is not None and job.limit_ns > most:
+                    return reason
+            elif name.startswith(_MINUTES_OF) and key is not None:
+                if not self._has_minutes(job, name.removeprefix(_MINUTES_OF), most, key):
                     return reason
             elif needs[name] and (0 if key is None else self._used[key][name]) + needs[name] > most:
                 return reason

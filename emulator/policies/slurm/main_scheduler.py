@@ -3,6 +3,11 @@
 A blocked job blocks the rest of its partition, and the partition's nodes for all lower tiers: only backfill looks at
 those jobs (sched_config.html).
 
+Nodes whose jobs have all been ended for others are given to nobody until one of these jobs has left (``COMPLETING`` in
+sinfo's page; that they cannot be had is in records: see analysis/claims/slurm/PROVENANCE.md), nor does a job that
+chooses victims for the first time count on them.  One that chooses again does, as its own victims may take long to
+leave, which no record shows.
+
 Who chooses victims does not choose again for ``CHOICE_NS``, while they leave or are in their grace.
 """
 
@@ -71,9 +76,11 @@ CHOICE_NS = 15 * SECOND_NS
 
 def decide(snapshot: Snapshot, job: Waiting, nodes: int, now_ns: int) -> Decision:
     """Whether ``job`` can start on some of ``nodes`` now: free ones, or over stopped jobs, or when victims are gone."""
-    name = job.job.name
+    name, leaving = job.job.name, snapshot.completing()
+    if job.chooses_ns == ALREADY_NS:
+        nodes &= ~leaving
     for displaced in (0, job.stops) if job.stops else (0,):
-        fitting = snapshot.free_times(job.amounts, displaced).now & nodes
+        fitting = snapshot.free_times(job.amounts, displaced).now & nodes & ~leaving
         if fitting.bit_count() >= job.job.nodes:
             where = place(snapshot, job, fitting, partial(snapshot.free_at, at_ns=ALREADY_NS, displaced=displaced))
             if where is not None:

@@ -3,13 +3,14 @@
 A job gets nodes of a set of consecutive nodes, in the order of ``slurm.conf``: of the sets that suffice the one with
 the fewest free CPUs, as recorded (topology.html: "best-fit", on nodes as a one-dimensional array); if there is none, of
 all nodes.  Of the set a job on one node gets that with the least free CPUs, a larger one the first.  Only nodes of the
-lowest ``Weight`` are looked at; if they do not suffice those of the next one too, and so on (slurm.conf's page).  Sets
-of nodes are whole numbers, as in ``FreeTimes``.
+lowest ``Weight`` are looked at; if they do not suffice those of the next one too, and so on (slurm.conf's page).  Where
+jobs share CPUs (``OverSubscribe=FORCE:n``), nodes with enough idle ones go first, else those with the least load
+(cons_tres_share.html; no record shows it).  Sets of nodes are whole numbers, as in ``FreeTimes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from emulator.policies.slurm.snapshot import Snapshot, Waiting
 from emulator.sites.slurm import Amounts
@@ -20,19 +21,38 @@ def place(snapshot: Snapshot, waiting: Waiting, fitting: int, free: Callable[[st
 
     ``free`` says what is free of a node.
     """
-    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on)
+    needed, must = waiting.job.nodes, snapshot.mask(waiting.stopped_on) if waiting.stopped_on else 0
     if fitting.bit_count() < needed or must & ~fitting:
         return None
     if must:
         others = _first(fitting & ~must, needed - must.bit_count())
         return tuple(snapshot.names(must | others))
-    lightest = (fitting & nodes for nodes in snapshot.up_to_weight)
-    fitting = next(nodes for nodes in lightest if nodes.bit_count() >= needed)
-    enough = [run for run in _runs(fitting) if run.bit_count() >= needed]
+    fitting = next(light for nodes in snapshot.up_to_weight if (light := fitting & nodes).bit_count() >= needed)
+    if snapshot.shared & fitting:
+        idle = _idle(snapshot, fitting, waiting.job.cpus, free)
+        if idle.bit_count() < needed:
+            return _least_loaded(snapshot, fitting, needed, free)
+        fitting = idle
+    enough = _runs(fitting, needed)
     found = _smallest(snapshot, enough, waiting.job.cpus, free) if len(enough) > 1 else (*enough, fitting)[0]
     if needed == 1:
         return (min(snapshot.names(found), key=lambda node: free(node)[0]),)
     return tuple(snapshot.names(_first(found, needed)))
+
+
+def _idle(snapshot: Snapshot, nodes: int, cpus: int, free: Callable[[str], Amounts]) -> int:
+    """Those that have so many CPUs which no job has."""
+    unused = (
+        (node, free(node)[0] - snapshot.amounts_of[node][0] + snapshot.at_once[node][0])
+        for node in snapshot.names(nodes)
+    )
+    return snapshot.mask(node for node, number in unused if number >= cpus)
+
+
+def _least_loaded(snapshot: Snapshot, nodes: int, count: int, free: Callable[[str], Amounts]) -> tuple[str, ...]:
+    """The nodes whose CPUs the fewest jobs have, for each CPU."""
+    names = sorted(snapshot.names(nodes), key=lambda node: -free(node)[0] / snapshot.amounts_of[node][0])
+    return tuple(snapshot.names(snapshot.mask(names[:count])))
 
 
 def _smallest(snapshot: Snapshot, runs: Iterable[int], cpus: int, free: Callable[[str], Amounts]) -> int:
@@ -47,12 +67,15 @@ def _smallest(snapshot: Snapshot, runs: Iterable[int], cpus: int, free: Callable
     return found
 
 
-def _runs(nodes: int) -> Iterator[int]:
-    """Sets of consecutive nodes, in their order."""
+def _runs(nodes: int, least: int) -> list[int]:
+    """Sets of so many consecutive nodes or more, in their order."""
+    found: list[int] = []
     while nodes:
         rest = nodes & (nodes + (nodes & -nodes))  # the carry of the lowest node runs through its neighbours
-        yield nodes & ~rest
+        if (run := nodes ^ rest).bit_count() >= least:
+            found.append(run)
         nodes = rest
+    return found
 
 
 def _first(nodes: int, count: int) -> int:

@@ -55,6 +55,12 @@ def resources_of(of: Node | Job) -> dict[str, float]:
     return {CPU: float(of.cpus), **memory, **gres}
 
 
+def resources_of_node(cluster: Cluster, node: Node) -> dict[str, float]:
+    """What a node has for containers: its CPUs as often as jobs run on them at one time, without turns."""
+    has = resources_of(node)
+    return has if cluster.settings.gang else {**has, CPU: has[CPU] * node.sharing}
+
+
 def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
     """The same as schedulers have it."""
     return {name: round(1000 * amount) for name, amount in resources.items()}
@@ -367,17 +373,22 @@ def jobs_player(cluster: Cluster, jobs: Iterable[Job], costs: Costs = NO_COSTS, 
         KeyError: a job names a partition that is not there.
     """
     jobs, scheduler = [*jobs], SlurmScheduler(SlurmRules(cluster, **clocks_s))
-    nodes = (NodeAdded(name, "", 1, thousandths(resources_of(node))) for name, node in cluster.nodes.items())
+    nodes = (
+        NodeAdded(name, "", 1, thousandths(resources_of_node(cluster, node))) for name, node in cluster.nodes.items()
+    )
     fitting = [*filter(startable(cluster), jobs)]
     modes = {each.name: each.mode for each in (cluster.qos if cluster.by_qos else cluster.partitions)}
-    played = (_played(job, modes[job.qos if cluster.by_qos else job.partition]) for job in fitting)
+    stop = {name for name, mode in modes.items() if mode is Mode.SUSPEND}
+    in_turns = {each.name for each in cluster.partitions if cluster.takes_turns(each)}
+    own = (job.qos if cluster.by_qos else job.partition for job in fitting)
+    played = (_played(job, name in stop or job.partition in in_turns) for job, name in zip(fitting, own, strict=True))
     player = Player(scheduler, nodes, played, costs)
     for job in jobs:
         player.executions.setdefault(job.name, [])
     return player
 
 
-def _played(job: Job, mode: Mode) -> PlayedJob:
+def _played(job: Job, stops: bool) -> PlayedJob:
     group = GroupFacts("task", job.nodes, True, thousandths(resources_of(job)))
     submitted = JobSubmitted(job.name, job.partition, job.priority, (group,), None, job.submit_ns, details=job.details)
-    return PlayedJob(submitted, job.length_ns, stops=mode is Mode.SUSPEND)
+    return PlayedJob(submitted, job.length_ns, stops=stops)

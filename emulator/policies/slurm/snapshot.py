@@ -65,21 +65,23 @@ class FreeTimes:
 
     def first_ns(self, nodes: int, count: int) -> int | None:
         """When so many of ``nodes`` will have room; None: never."""
-        self._update()
-        if (nodes, count) not in self._first_ns:
+        if not self._masks:
+            self._update()
+        key = nodes, count
+        first_ns = self._first_ns.get(key, NEVER_NS)
+        if first_ns == NEVER_NS:  # it was not asked before
             found = bisect_left(self._masks, count, key=lambda mask: (mask & nodes).bit_count())
-            self._first_ns[nodes, count] = self._times[found] if found < len(self._masks) else None
-        return self._first_ns[nodes, count]
+            first_ns = self._first_ns[key] = self._times[found] if found < len(self._masks) else None
+        return first_ns
 
     def by(self, at_ns: int) -> int:
         """The nodes that will have room by then."""
-        self._update()
+        if not self._masks:
+            self._update()
         found = bisect_right(self._times, at_ns)
         return self._masks[found - 1] if found else 0
 
     def _update(self) -> None:
-        if self._masks:
-            return
         self._times, mask = [], 0
         self._first_ns.clear()
         for at_ns, place in self._order:
@@ -231,8 +233,15 @@ class Snapshot:
         ]
         """The nodes of the lowest ``Weight``, those with the next ones too, and so on until all."""
         self.resources = cluster.resources
-        self.amounts_of = {name: amounts_of_node(self.resources, node) for name, node in cluster.nodes.items()}
-        """What each node has."""
+        nodes, sharing = cluster.nodes, cluster.sharing
+        self.at_once = {name: amounts_of_node(self.resources, node) for name, node in nodes.items()}
+        """What each node has for jobs that run at one time."""
+        self.amounts_of = {name: amounts_of_node(self.resources, node, sharing[name]) for name, node in nodes.items()}
+        """What each node has for those that are on it: more of its CPUs where jobs share them."""
+        self._for_others = {name: minus(self.amounts_of[name], has)[:KEPT_FROM] for name, has in self.at_once.items()}
+        """What jobs have of a node that share its CPUs with others, if all of it is had."""
+        self.shared = self.mask(name for name, jobs in sharing.items() if jobs > 1)
+        """The nodes whose CPUs several jobs may have at once."""
         self.free = dict(self.amounts_of)
         """What no job has of each node, stopped ones included."""
         self.up = set(cluster.nodes)
@@ -385,7 +394,7 @@ class Snapshot:
 
     def advance(self, now_ns: int) -> None:
         """It is later: who was exempt from preemption may no longer be."""
-        self._now_ns = now_ns
+        self._now_ns = self.limits.now_ns = now_ns
         while self._exempt and self._exempt[0][0] <= now_ns:
             running = heappop(self._exempt)[-1]
             if self.running.get(running.waiting.job.name) is running:
@@ -422,6 +431,13 @@ class Snapshot:
             for node in running.nodes:
                 free[node] = plus(free[node], amounts)
         return free
+
+    def completing(self) -> int:
+        """The nodes of which all jobs have been ended for others: nobody gets them before one of these has left."""
+        if not self.going:
+            return 0
+        nodes = {node for each in self.going.values() for node in each.nodes}
+        return self.mask(node for node in nodes if self._on[node].keys() <= self.going.keys())
 
     def preemptable(self, displaced: int) -> Iterator[Running]:
         """The running jobs that may make room now."""
@@ -463,7 +479,9 @@ class Snapshot:
 
     def sharing(self) -> dict[str, Running]:
         """The running jobs on nodes that have not enough CPUs for all of theirs at once, in the order of starts."""
-        names = {name for node, free in self.free.items() if min(free[:KEPT_FROM]) < 0 for name in self._on[node]}
+        others = self._for_others
+        shared = (node for node, free in self.free.items() if not fits(free, others[node]))
+        names = {name for node in shared for name in self._on[node]}
         return {name: running for name, running in self.running.items() if name in names} if names else {}
 
     def _room_ns(self, node: str, amounts: Amounts, displaced: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cache
 from math import lcm
 from struct import pack, unpack
 
@@ -21,6 +22,7 @@ def single(number: float | Fraction) -> Fraction:
     return Fraction(unpack("f", pack("f", number))[0])
 
 
+@cache
 def exact(number: float) -> Fraction:
     """The decimal number as it was written."""
     return Fraction(str(number))
@@ -34,6 +36,8 @@ class Amounts:
         self.whole = whole
         self.none: Resources = (0,) * len(whole)
         self._steps = steps or (1,) * len(whole)
+        self._is_alone = len(whole) == 1 and whole[0] > 0
+        """Whether an amount is its share, in the unit of the only resource."""
         common = lcm(*(each for each in whole if each > 0))
         self._weights = tuple(common // each if each > 0 else 0 for each in whole)
 
@@ -43,6 +47,8 @@ class Amounts:
 
     def shares(self, amount: Resources) -> tuple[int, ...]:
         """Its shares of the cluster's resources, the largest first, in one unit: the order of amounts."""
+        if self._is_alone:
+            return amount
         return tuple(sorted((each * weight for each, weight in zip(amount, self._weights, strict=True)), reverse=True))
 
     def more(self, one: Resources, other: Resources) -> bool:

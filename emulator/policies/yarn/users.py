@@ -9,12 +9,12 @@ container.
 The ApplicationMasters of a queue hold together at most ``maximum-am-resource-percent`` of what it may use, and those of
 a user his part of that.  While none runs, one may start whatever its size.
 
-(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.)
+(Hadoop 3.4: ``UsersManager``, ``AbstractLeafQueue``.  Held against the examples of its documentation, and against runs
+of its ResourceManager with several users: docs/yarn.md.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated, NamedTuple
 
@@ -35,8 +35,11 @@ class QueueLimits(Frozen):
     """``minimum-user-limit-percent``: the part of the queue that a user may hold, however many are active."""
     user_weights: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = msgspec.field(default_factory=dict)
     """``user-settings.<user>.weight``: how many times the limit of other users each of these has."""
-    maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
-    """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold."""
+    maximum_am_resource_percent: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """``maximum-am-resource-percent``: the share of the queue that ApplicationMasters may hold.  None: any."""
+    max_parallel_apps: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """``max-parallel-apps``, or the FairScheduler's ``maxRunningApps``: how many of its applications run at once; those
+    of a parent are those of its queues.  None: any number."""
 
     @property
     def limits_nobody(self) -> bool:
@@ -66,37 +69,40 @@ def user_limit(
 ) -> Resources:
     """What an active user of this weight may hold, in multiples of the smallest container."""
     current = guaranteed = amounts.larger(use.guaranteed, smallest)
-    consumed = _up((each * use.share for each in amounts.whole), smallest)
+    consumed = _up(amounts.whole, use.share, smallest)
     if not amounts.more(guaranteed, consumed):
         current = plus(consumed, smallest)
-    least = exact(limits.minimum_user_limit_percent) / 100
     equal = amounts.none
     if use.active_weights:
-        equal = _up(each / use.active_weights for each in map(Fraction, plus(use.active, smallest)))
-    part = amounts.larger(equal, _up(each * least for each in current))
+        equal = _up(plus(use.active, smallest), 1 / use.active_weights, smallest)
+    part = amounts.larger(equal, _up(current, exact(limits.minimum_user_limit_percent) / 100, smallest))
     largest = use.maximum
     if limits.user_limit_factor is not None and any(use.guaranteed):
-        largest = tuple(int(each * exact(limits.user_limit_factor)) for each in guaranteed)
-    found = _up(map(Fraction, amounts.smaller(part, largest)), smallest)
-    return found if weight == 1 else _down((each * weight for each in found), smallest)
+        largest = amounts.part(guaranteed, exact(limits.user_limit_factor))
+    found = _up(amounts.smaller(part, largest), Fraction(1), smallest)
+    return found if weight == 1 else Amounts(amounts.whole, _steps(smallest)).part(found, weight)
 
 
-def masters_limit(limits: QueueLimits, usable: Resources, smallest: Resources) -> Resources:
-    """What the ApplicationMasters of a queue that can use so much may hold together."""
-    share = exact(limits.maximum_am_resource_percent)
-    return _up((each * share for each in usable), smallest)
+def masters_limit(share: Fraction, usable: Resources, smallest: Resources) -> Resources:
+    """What the ApplicationMasters of a queue that can use so much may hold together; ``share``: that of its
+    ``maximum-am-resource-percent``."""
+    return _up(usable, share, smallest)
 
 
 def user_masters_limit(
-    limits: QueueLimits, guaranteed: Resources, active_users: int, weight: Fraction, smallest: Resources
+    limits: QueueLimits,
+    share: Fraction,
+    guaranteed: Resources,
+    active_users: int,
+    weight: Fraction,
+    smallest: Resources,
 ) -> Resources:
     """What the ApplicationMasters of one of so many active users may hold together."""
     part = max(exact(limits.minimum_user_limit_percent) / 100, Fraction(1, max(active_users, 1)))
     factor = Fraction(1)
     if limits.user_limit_factor is not None:
         factor = min(part * weight, Fraction(1)) * exact(limits.user_limit_factor)
-    share = exact(limits.maximum_am_resource_percent) * factor
-    return _up((each * share for each in guaranteed), smallest)
+    return _up(guaranteed, share * factor, smallest)
 
 
 def may_start(master: Resources, held: Resources, limit: Resources) -> bool:
@@ -114,13 +120,12 @@ def to_give_up(limit: Resources, held: Resources, reserved: Resources, amounts: 
     return minus(held, limit)
 
 
-def _up(amount: Iterable[Fraction], step: Resources = ()) -> Resources:
-    """Up to whole steps, of 1 where there is none."""
-    found = [-(-each // 1) for each in amount]
-    steps = [each or 1 for each in step] or [1] * len(found)
-    return tuple(-(-each // size) * size for each, size in zip(found, steps, strict=True))
+def _up(amount: Resources, part: Fraction, smallest: Resources) -> Resources:
+    """That part of it, up to whole steps."""
+    of, divisor = part.as_integer_ratio()
+    return tuple(-(-each * of // (divisor * step)) * step for each, step in zip(amount, _steps(smallest), strict=True))
 
 
-def _down(amount: Iterable[Fraction], step: Resources) -> Resources:
-    """Down to whole steps."""
-    return tuple(int(each // (size or 1)) * (size or 1) for each, size in zip(amount, step, strict=True))
+def _steps(smallest: Resources) -> Resources:
+    """What limits are multiples of: the smallest container, of 1 where it has none."""
+    return tuple(each or 1 for each in smallest)

@@ -40,6 +40,13 @@ class Held(msgspec.Struct, frozen=True):
     is_master: bool = False
     number: int = 0
     """Its own number in the cluster: the largest is the newest container."""
+    is_exempt: bool = False
+    """Whether it is never a victim."""
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether it is no victim as long as its queue's ApplicationMasters hold no more than its guarantee."""
+        return self.is_master or self.is_exempt
 
 
 class Application(msgspec.Struct, frozen=True):
@@ -56,13 +63,13 @@ class Application(msgspec.Struct, frozen=True):
 
     @property
     def masters(self) -> list[Held]:
-        """The container of its ApplicationMaster, if it has it."""
-        return [held for held in self.containers if held.is_master]
+        """The container of its ApplicationMaster, if it has it and may give it."""
+        return [held for held in self.containers if held.is_master and not held.is_exempt]
 
     @property
     def victims(self) -> list[Held]:
         """Its other containers, in the order in which they go."""
-        tasks = (held for held in self.containers if not held.is_master)
+        tasks = (held for held in self.containers if not held.is_spared)
         return sorted(tasks, key=lambda held: (held.priority, held.request, held.number), reverse=True)
 
 
@@ -229,7 +236,7 @@ def _room(
     """Of these containers, the first that make free what is lacking; none if they cannot."""
     room, left = list[tuple[str, Held]](), dict(to_obtain)
     for queue, each in on_node:
-        if any(lacks) and not each.is_master and fits(each.amount, left[queue]):
+        if any(lacks) and not each.is_spared and fits(each.amount, left[queue]):
             left[queue] = minus(left[queue], each.amount)
             lacks = lacking(lacks, each.amount)
             room.append((queue, each))
@@ -275,7 +282,9 @@ def _demanded(
     ]
     # An application without a container waits for that of its ApplicationMaster, which counts as held.
     masters = [
-        total((held.amount for held in application.masters), none) if application.containers else application.pending
+        total((held.amount for held in application.containers if held.is_spared), none)
+        if application.containers
+        else application.pending
         for application in applications
     ]
     return demanded(queue, claims, total(masters, none), lacking(allowed, victims.spent), preemption, amounts)

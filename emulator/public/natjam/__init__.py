@@ -36,8 +36,6 @@ from emulator.policies.policy import (
     AllocationPolicy,
     FitPolicy,
     MechanismPolicy,
-    Pace,
-    PacedAllocation,
     PlacementPolicy,
     Policy,
     Reads,
@@ -55,7 +53,6 @@ from emulator.policies.views import (
     QueueView,
     ShareDecision,
     SuspendedView,
-    Take,
     TaskView,
 )
 from emulator.vocabulary import Frozen, JobFacts, MeasuredCosts, Mechanism, StartsAfter, TaskGroup, Tier, Work
@@ -79,8 +76,6 @@ __all__ = [
     "MechanismPolicy",
     "NatjamError",
     "NodeView",
-    "Pace",
-    "PacedAllocation",
     "PlacementDecision",
     "PlacementPolicy",
     "Policy",
@@ -92,7 +87,6 @@ __all__ = [
     "ShareDecision",
     "StartsAfter",
     "SuspendedView",
-    "Take",
     "TaskGroup",
     "TaskView",
     "Tier",

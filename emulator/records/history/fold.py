@@ -209,6 +209,7 @@ class HistoryBuilder:
 
     def _finish(self, message: JobFinished, record: Record) -> None:
         self._finished.setdefault(message.job, message)
+        self._wait_ended(message.job, record)
         spec = self._jobs.get(message.job)
         if spec is not None and spec.program is None:  # what programs have committed is asked for at the end
             self._kept.end(message.job)
@@ -246,11 +247,14 @@ class HistoryBuilder:
         self._choices.add((record.t_ns, record.actor, effect))
 
     def _wait_explained(self, effect: ExplainWait, record: Record) -> None:
-        waited = self._waiting.pop(effect.job, None)
-        if waited is not None:
-            self._waits.append(replace(waited, until_ns=record.t_ns))
+        self._wait_ended(effect.job, record)
         if effect.why:
             self._waiting[effect.job] = WaitRow(effect.job, record.t_ns, None, effect.why)
+
+    def _wait_ended(self, job: str, record: Record) -> None:
+        waited = self._waiting.pop(job, None)
+        if waited is not None:
+            self._waits.append(replace(waited, until_ns=record.t_ns))
 
     # ---- messages from its driver ----
 
