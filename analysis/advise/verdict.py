@@ -142,7 +142,7 @@ def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] 
     against_any = tuple(reasons_against_any(found.basis, max(row.number("preempted") for row in sound)))
     return Verdict(
         chosen,
-        not against_any and _is_preferred(chosen, rivals),
+        not against_any and _is_preferred(rivals),
         judged.rival(chosen),
         tuple(rivals),
         tuple(judged.rival(row) for row in same),
@@ -152,7 +152,7 @@ def judge(found: CandidateResults, seeds: int, among: Sequence[CandidateResult] 
     )
 
 
-def _is_preferred(chosen: CandidateResult, rivals: Sequence[Rival]) -> bool:
+def _is_preferred(rivals: Sequence[Rival]) -> bool:
     decisive = [rival for rival in rivals if rival.outcome.candidate.mechanism == WAIT] or rivals
     return bool(decisive) and all(rival.is_sure for rival in decisive)
 

@@ -168,7 +168,7 @@ def read_conf(path: Path, qos_path: Path | None = None, associations: Path | Non
     below = () if associations is None else tuple(_associations(site, associations))
     cluster = Cluster(nodes, partitions, Settings(**site.settings), qos, below)
     _note_who_has_no_turns(site, cluster)
-    usual = {each.name: _usual(site, each, nodes) for each in partitions}
+    usual = {each.name: _usual(site, each) for each in partitions}
     counts_memory = any(node.memory_mb for node in nodes.values())
     return ReadConf(cluster, (*site.losses, *_losses(site.given, conditions)), counts_memory, usual)
 
@@ -609,7 +609,7 @@ def _partition(site: Site, name: str) -> Partition:
     )
 
 
-def _usual(site: Site, partition: Partition, nodes: Mapping[str, Node]) -> Usual:
+def _usual(site: Site, partition: Partition) -> Usual:
     where, pairs = site.partitions[partition.name]
     text = pairs.get("selecttypeparameters", "NONE")
     if text.upper() == "NONE":

@@ -74,22 +74,15 @@ class Assignment(Frozen):
     """NO_FIT, PREEMPT or FIT."""
     flavors: Flavors = ()
     contested: tuple[tuple[str, str], ...] = ()
-    """The (flavor, resource) pairs that do not fit as it is."""
+    """The (flavor, resource) pairs that do not fit as it is.  There may be some although ``mode`` is FIT, where
+    preemption is preferred over borrowing: it looks like a fault of Kueue.  Such a workload waits until there is room.
+    """
     borrow: int = 0
     tried: tuple[Tried, ...] = ()
     goes_on: tuple[tuple[int, int, int], ...] = ()
     """(podset, group, flavor): where the next search begins, for each that ended before its last flavor."""
     counts: Counts = ()
     """Where the workload gets fewer pods than it asks for."""
-
-    @property
-    def is_overrated(self) -> bool:
-        """Whether it counts as one that fits, although some of it needs preemption.
-
-        Kueue does this where it prefers preemption over borrowing: of the resources of a flavor it takes for the worst
-        the one that borrows most.  It looks like a fault of Kueue; such a workload waits until there is room.
-        """
-        return self.mode is Mode.FIT and bool(self.contested)
 
 
 class Reason(StrEnum):
