@@ -37,9 +37,6 @@ _ROWS = 60
 _ROUNDS = 10
 """Most of YARN's rounds."""
 
-_NOBODY = {False: "itself", True: "-"}
-"""For whom it was evicted where no job is named: for its own, or for whom a scheduler does not say."""
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -159,7 +156,7 @@ def evictions_table(explanation: Explanation) -> Table:
             f"{eviction.decision.t_s:.1f}",
             eviction.attempt,
             why(eviction.decision, eviction.chosen),
-            "\n".join(eviction.requesters) or _NOBODY[any(each.by == Chooser.SCHEDULER for each in eviction.asked)],
+            _for_whom(eviction),
             eviction.why_job,
             _then(eviction),
             _went_on(eviction),
@@ -261,6 +258,12 @@ def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
     if decision.left_out:
         table.caption = f"and {decision.left_out} candidates after these"
     return table
+
+
+def _for_whom(eviction: Eviction) -> str:
+    """The jobs that it was evicted for; where none is named, its own job, or a dash if a scheduler decided."""
+    is_schedulers = any(each.by == Chooser.SCHEDULER for each in eviction.asked)
+    return "\n".join(eviction.requesters) or ("-" if is_schedulers else "itself")
 
 
 def _then(eviction: Eviction) -> str:

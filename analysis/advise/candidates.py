@@ -28,6 +28,7 @@ from emulator.live.dumpers.criu import why_no_criu
 from emulator.policies.axes import JOB_EVICTION, MECHANISM, TASK_EVICTION
 from emulator.policies.mechanism import TRAITS, makes_images
 from emulator.policies.policy import TakesBack
+from emulator.sites.yarn import FAIR_PREEMPTION
 from emulator.vocabulary import Mechanism, counted
 from workloads.schema import TraceEntry
 
@@ -302,14 +303,6 @@ def _yarn_policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[
 
 
 _FAIR_ON, _FAIR_OFF = "yarn.scheduler.fair.preemption=true", "yarn.scheduler.fair.preemption=false"
-_FAIR_PREEMPTION = {
-    "interval_s": 0.5,
-    "cluster_utilization_threshold": 0.8,
-    "total_preemption_per_round": 1.0,
-    "natural_termination_factor": 1.0,
-    "max_ignored_over_capacity": 0.0,
-}
-"""The FairScheduler's, with its defaults."""
 _FAIR_QUICKER: dict[str, tuple[float, str]] = {
     "fair_share_preemption_timeout_s": (1.0, "defaultFairSharePreemptionTimeout=1"),
     "fair_share_preemption_threshold": (1.0, "defaultFairSharePreemptionThreshold=1.0"),
@@ -327,7 +320,7 @@ def _fair_policies(scheduler: Scheduler, assumed: list[str]) -> Iterator[Policie
     """What the FairScheduler can be told itself, for all queues that do not say otherwise."""
     options = scheduler.choice("allocation").options
     key, configured = "scheduler.allocation.preemption", options.get("preemption", {})
-    settings, base = options["settings"], dict(configured or _FAIR_PREEMPTION)
+    settings, base = options["settings"], dict(configured or FAIR_PREEMPTION)
     root, on = settings["root"], () if configured else (_FAIR_ON,)
 
     def told(names: Sequence[str], wait_s: float | None = None) -> dict[str, Any]:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from msgspec import field
 
 from emulator.vocabulary import Details, Frozen
+
+FAIR_PREEMPTION: Mapping[str, Any] = {
+    "interval_s": 0.5,
+    "max_wait_before_kill_s": 15.0,
+    "cluster_utilization_threshold": 0.8,
+    "total_preemption_per_round": 1.0,
+    "natural_termination_factor": 1.0,
+    "max_ignored_over_capacity": 0.0,
+    "intra_queue": False,
+}
+"""The FairScheduler's preemption as an experiment has it, with the FairScheduler's defaults: what is owed is taken at
+once."""
 
 
 class YarnDetails(Details, Frozen, tag_field="kind", tag="yarn"):

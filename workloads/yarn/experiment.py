@@ -14,6 +14,7 @@ from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_values import dump_yaml
 from emulator.sites.basis import Basis
+from emulator.sites.yarn import FAIR_PREEMPTION
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.importers.source import ByteSource, OnBytes, ignore
@@ -397,17 +398,16 @@ def _fair_preemption(settings: Settings, fair: FairQueues) -> dict[str, Any] | N
     preempts."""
     if not fair.preempts or not settings.take(_FAIR_PREEMPTION, False, flag):
         return None
-    return {
-        "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
-        "max_wait_before_kill_s": settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms),
-        "cluster_utilization_threshold": settings.take(
-            "yarn.scheduler.fair.preemption.cluster-utilization-threshold", 0.8, share
-        ),
-        "total_preemption_per_round": 1.0,
-        "natural_termination_factor": 1.0,
-        "max_ignored_over_capacity": 0.0,
-        "intra_queue": False,
+    keys = {
+        "interval_s": ("update-interval-ms", _ms),
+        "max_wait_before_kill_s": ("waitTimeBeforeKill", _ms),
+        "cluster_utilization_threshold": ("preemption.cluster-utilization-threshold", share),
     }
+    found = {
+        name: settings.take(f"yarn.scheduler.fair.{key}", FAIR_PREEMPTION[name], read)
+        for name, (key, read) in keys.items()
+    }
+    return {**FAIR_PREEMPTION, **found}
 
 
 def _ms(text: str) -> float:

@@ -271,7 +271,8 @@ class _FairReader:
 
     def settings_of(self, queue: Element) -> dict[str, Any]:
         """What else is set of a queue, or of the root."""
-        is_root, fair = queue.tag not in _FAIR_QUEUE_TAGS or queue.attributes.get("name") == "root", dict[str, Any]()
+        is_root = queue.tag not in _FAIR_QUEUE_TAGS or queue.attributes.get("name") == "root"
+        fair = dict[str, Any]()
         if not is_root:
             fair |= {"weight": float(self._number(queue, "weight", 1.0))}
             fair |= {"min_share": float(least)} if (least := self._part(queue, "minResources")) else {}

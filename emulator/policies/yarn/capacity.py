@@ -219,12 +219,12 @@ class Queue:
     @property
     def may_run_one_more(self) -> bool:
         """Whether the numbers of applications of it, and of the queues that it is in, allow one more to run."""
-        limited = (each for each in self.path if each.limits.max_parallel_apps is not None)
-        return all(
-            sum(not one.is_waiting for leaf in each.leaves for one in leaf.applications)
-            < (each.limits.max_parallel_apps or 0)
-            for each in limited
-        )
+        for queue in self.path:
+            running = (each for leaf in queue.leaves for each in leaf.applications if not each.is_waiting)
+            most = queue.limits.max_parallel_apps
+            if most is not None and sum(1 for _ in running) >= most:
+                return False
+        return True
 
     @property
     def held(self) -> Iterator[Request]:
