@@ -131,7 +131,7 @@ class ResourceManager(StateMachine):
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When something may have to be reclaimed; see ``emulator.core.machine.PeriodicMachine``."""
+        """When something may have to be reclaimed; see ``emulator.core.machine.StateMachine``."""
         first_ns = self._allocation.due_ns(SchedulerEventType.TIME, now_ns)
         if first_ns == now_ns:
             return now_ns
