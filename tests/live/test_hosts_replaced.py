@@ -76,6 +76,15 @@ def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path
     assert len([send for send in sent if isinstance(send.message, StartContainer)]) == 1
 
 
+def test_node_managers_start_in_the_order_of_their_nodes(tmp_path: Path) -> None:
+    """The first is heard first and gets the first container; an event loop alone does not keep the order."""
+    with HostsHere(tmp_path, ALONE, "time_scale=20", "cluster.nodes=5", begins_in_real_s=0.5) as run:
+        run.check_verified()
+        started = [record.actor for record in run.records() if isinstance(record.message, Start)]
+    nodes = [f"nm:node-{number}" for number in range(1, 6)]
+    assert [actor for actor in started if actor in nodes] == nodes
+
+
 class _Countdown(StateMachine):
     """It sends itself one message after another, and has set a timer that is to come last."""
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.cycle import Decision, Outcome, place, victims
+from emulator.policies.kubernetes.cycle import Decision
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
@@ -63,6 +63,7 @@ from emulator.sites.kubernetes import (
 )
 from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS
+from tests.kubernetes_questions import place, victims
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
@@ -357,7 +358,7 @@ def _arrivals(day: Mapping[str, Any]) -> Iterator[Arrival]:
 def _line(at_ns: int, decision: object) -> list[Any]:
     assert isinstance(decision, Decision), "the recorded days have no gangs"
     head = [at_ns // SECOND_NS, decision.pod.name]
-    if decision.outcome is Outcome.BOUND:
+    if decision.bound:
         return [*head, "bind", decision.node]
     return [*head, "fail"] if decision.node is None else [*head, "preempt", decision.node, list(decision.victims)]
 
@@ -432,7 +433,7 @@ def differs_in_gang(case: Mapping[str, Any]) -> str | None:
     decision = place_gang(replace(state_of(case), groups=groups), gang, head_of_heap)
     outcome = decision.outcome.value if decision.outcome in _GANG_OUTCOMES else "unschedulable"
     victims = [name for unit in decision.victims for name in unit.names]
-    mine = (outcome, dict(Counter(decision.nodes.values())), victims)
+    mine = (outcome, dict(Counter(decision.bound.values())), victims)
     answers = [
         (each["outcome"], each.get("nodes") or {}, each.get("victims") or [])
         for each in (answer, *answer.get("other", ()))

@@ -27,8 +27,8 @@ from emulator.experiment.load import load_experiment
 from emulator.loops.fixes import fixes
 from emulator.loops.play import Loop, RunningSetDetector
 from emulator.loops.search import search, shrunk
-from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, victims
-from emulator.policies.kueue.model import Admitted, Mode, Ties, first_name
+from emulator.policies.kueue.cycle import Decision, Outcome
+from emulator.policies.kueue.model import Mode, Ties, first_name
 from emulator.policies.kueue.scheduler import Eviction, workloads_player
 from emulator.policies.schedulers.play import End, Execution
 from emulator.resolved import resolve
@@ -64,6 +64,7 @@ from emulator.sites.kueue import (
 )
 from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS
+from tests.kueue_questions import Admitted, Incoming, State, assign, victims
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from workloads.kubernetes.quantities import exact

@@ -122,6 +122,8 @@ class MachineHost:
         self._queued = 0
         """Messages of this host's machines to each other that wait to be handled."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._due: dict[int, list[tuple[Callable[..., None], tuple[object, ...]]]] = {}
+        """What is to be done at each real time, in the order in which it was asked for."""
 
     async def listen(self) -> Address:
         """Listen for the other hosts; returns the address.  Raises OSError."""
@@ -263,13 +265,21 @@ class MachineHost:
         raise NotImplementedError(f"{self.name} cannot carry out {type(effect).__name__}")
 
     def at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
-        """Run ``action`` at the emulated time ``at_ns``, and record how late it was."""
-        due_real_ns = self.clock.to_real_ns(at_ns)
-        self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns, action, arguments)
+        """Run ``action`` at the emulated time ``at_ns``, and record how late it was.
 
-    def _fire(self, due_real_ns: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        self.lag.record(due_real_ns, time.monotonic_ns())
-        self._guarded(action.__name__, action, *arguments)
+        Actions of the same time run in the order of the calls, as in a simulation.  An event loop does not keep that
+        order: it has its timers in a heap that compares their times only.
+        """
+        due_real_ns = self.clock.to_real_ns(at_ns)
+        if due_real_ns not in self._due:
+            self._due[due_real_ns] = []
+            self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns)
+        self._due[due_real_ns].append((action, arguments))
+
+    def _fire(self, due_real_ns: int) -> None:
+        for action, arguments in self._due.pop(due_real_ns):
+            self.lag.record(due_real_ns, time.monotonic_ns())
+            self._guarded(action.__name__, action, *arguments)
 
     def _guarded(self, what: str, action: Callable[..., None], *arguments: object) -> None:
         """Run an action of the host itself; an exception ends the run, since nobody else would see it."""
