@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -598,10 +598,10 @@ def keys_read(of: inspect.Type, settings: str, path: str = "") -> Iterator[tuple
 
 @pytest.mark.parametrize(("system", "kinds"), [("kubernetes", of_kubernetes.KINDS), ("kueue", of_kueue.KINDS)])
 def test_tables_say_of_what_is_read_that_it_decides_and_of_what_is_modelled_that_it_is_read(
-    system: str, kinds: Mapping[tuple[str, str], type]
+    system: str, kinds: Sequence[type[of_kubernetes.Object]]
 ) -> None:
     table = settings_of(system)
-    read = {pair for (_, kind), struct in kinds.items() for pair in keys_read(inspect.type_info(struct), kind)}
+    read = {pair for kind in kinds for pair in keys_read(inspect.type_info(kind), kind.__name__)}
     for of, key in read:
         setting = table.find(of, key)
         if key.partition(".")[0] in _ALWAYS or (system, f"{of}.{key}") in _ALSO_READ:
@@ -610,6 +610,6 @@ def test_tables_say_of_what_is_read_that_it_decides_and_of_what_is_modelled_that
         assert setting.effect is not Effect.NOTHING, setting
     keys = {(of, key) for of, key in read}
     for each in table.settings:
-        if each.effect is Effect.MODELLED and each.of in {kind for _, kind in kinds}:
+        if each.effect is Effect.MODELLED and each.of in {kind.__name__ for kind in kinds}:
             is_read = any(of == each.of and f"{key}.".startswith(f"{each.key}.") for of, key in keys)
             assert is_read or (system, f"{each.of}.{each.key}") in _IMPLIED, each

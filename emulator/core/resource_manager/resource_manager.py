@@ -253,7 +253,7 @@ class ResourceManager(StateMachine):
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
-        address = node_address(node.name)
+        address = node.address
         if message.registration < node.registration:  # late, from before the node was lost
             self.skip_journal()
             return []
