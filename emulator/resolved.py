@@ -17,7 +17,7 @@ from emulator.core.application_master.application_master import ApplicationMaste
 from emulator.core.application_master.task import task_named
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, TaskOrder
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.resource_manager import ResourceManager
@@ -274,7 +274,7 @@ def _memory_gb(cluster: Cluster, node: str) -> float:
     return cluster.memory_gb if group is None else group.resources.get(MEMORY, cluster.memory_gb)
 
 
-def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:
+def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> StateMachine:
     """A new machine for ``address``; ``jobs`` by name."""
     if address == RESOURCE_MANAGER:
         return ResourceManager(settings)

@@ -195,11 +195,11 @@ class ApplicationMaster(StateMachine, Stateful):
 
     @property
     def received_id(self) -> int:
-        """See ``emulator.core.machine.PeriodicMachine``."""
+        """See ``emulator.core.machine.StateMachine``."""
         return self.tasks.asks.answer_id
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """See ``emulator.core.machine.PeriodicMachine``."""
+        """See ``emulator.core.machine.StateMachine``."""
         if self._final_acknowledged:
             return None
         tasks = self.tasks

@@ -239,7 +239,7 @@ class LiveSession:
                 "directory that all of them share, or an object store"
             )
         self._urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
-        machines = self._hosts.machines()
+        machines = self._hosts.machines(ready)
         self._addresses = {name: host.address for name, host in ready.items()}
         self._hosts.ask_all("meeting", lambda handle, _: handle.meet.remote(self._addresses, self._urls))
         self._origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
