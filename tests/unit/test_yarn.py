@@ -281,6 +281,8 @@ class YarnBench(Bench):
     def full(self) -> list[str]:
         """Research holds everything, production waits for its master; research's reduces, the newest last."""
         self.running_job("r", Ask(((REDUCE, 3),)))
+        while self.timer is not None:
+            self.round()
         self.submit("p", "production")
         held = [held for held in self.machine.state.containers.values() if held.group.name == REDUCE]
         return [one.id for one in held]

@@ -143,15 +143,16 @@ class YarnScheduler(Scheduler):
         for event in events:
             self._take_in(event, now_ns)
         self._forget_granted()
-        self._may_obtain = True
         match events[-1]:
             case NodeHeartbeat(node=node):
                 left = None if self._limit is None else max(0, self._limit - len(self._containers))
                 before = self._capacity.changes
                 steps = self._capacity.heartbeat(node, left)
                 is_no_op = len(events) == 1 and self._capacity.changes == before
+                self._may_obtain |= not is_no_op
                 return self._answer([*self._grants(steps)], now_ns, is_no_op)
             case _:
+                self._may_obtain = True
                 return self._answer((), now_ns)
 
     def decide(self, now_ns: int) -> Answer:
@@ -356,5 +357,6 @@ class YarnScheduler(Scheduler):
     def _in_words(self, amount: Resources) -> str:
         if self._names:
             units = (UNIT if name == MEMORY else 1 for name in self._names)
-            return written(tuple(round(each * PARTS / unit) for each, unit in zip(amount, units)), self._names)
+            parts = (round(each * PARTS / unit) for each, unit in zip(amount, units, strict=True))
+            return written(tuple(parts), self._names)
         return f"{amount[0] / UNIT:.4g} container{'s' * (amount[0] != UNIT)}"
