@@ -105,6 +105,12 @@ def json_node(raw: bytes) -> JsonObject | None:
         return None
 
 
+class _Mark(NamedTuple):
+    """Where a node begins."""
+
+    line: int
+
+
 class _Part(yaml.Node):
     """A value, and its number among those that it is inside of."""
 
@@ -117,10 +123,10 @@ class _Part(yaml.Node):
         self.value, self._inside, self._number = given, inside, number
 
     @property
-    def start_mark(self) -> yaml.Mark:  # type: ignore[override]
-        """Where it begins, in its object's text: only the line."""
+    def start_mark(self) -> _Mark:  # type: ignore[override]
+        """Where it begins, in its object's text."""
         text, at = self._begin()
-        return yaml.Mark("", at, text.count("\n", 0, at), 0, None, 0)
+        return _Mark(text.count("\n", 0, at))
 
     def _begin(self) -> tuple[str, int]:
         """The text of its object, and the place there."""
