@@ -180,11 +180,10 @@ class PlanPlay:
         The times of reservations matter by their order, those of what is pending by how far they are.
         """
         held = [each for queue in self._controller.snapshot.held.values() for each in queue.values()]
-        order = sorted({self._now_ns, *(each.admitted.reserved_ns for each in held)})
+        order = sorted({self._now_ns, *(each.reserved_ns for each in held)})
         rank = {reserved_ns: number for number, reserved_ns in enumerate(order)}
         admitted = frozenset(
-            (each.workload.name, rank[each.admitted.reserved_ns], each.evicted, *map(repr, each.admitted.flavors))
-            for each in held
+            (each.workload.name, rank[each.reserved_ns], each.evicted, *map(repr, each.flavors)) for each in held
         )
         ends = frozenset(
             (name, since_ns + duration_ns - self._now_ns)

@@ -4,8 +4,6 @@ waits for it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
-from functools import cached_property
 
 from emulator.core.effects import ProvideInput
 from emulator.core.job import JobSpec
@@ -26,17 +24,12 @@ class JobData:
         self._nodes: frozenset[str] = frozenset()
         """The nodes of ``_outputs``, each once."""
 
-    @cached_property
-    def _records_per_key(self) -> tuple[int, int]:
-        """Numerator and denominator: one key in three is emitted by one map, one by two and one by three, drawn with
-        replacement."""
-        missed = 1 - Fraction(1, self._maps)
-        per_key = sum((self._maps * (1 - missed**draws) for draws in (1, 2, 3)), Fraction(0)) / 3
-        return per_key.as_integer_ratio()
-
     def _records(self, keys: int) -> int:
-        numerator, denominator = self._records_per_key
-        return keys * numerator // denominator
+        """Records of so many keys: one key in three is emitted by one map, one by two and one by three, drawn with
+        replacement from ``m`` maps.  So a key has ``m * (1 - (1 - 1 / m) ** draws)`` in the mean, which adds up to
+        ``6 - 4 / m + 1 / m**2`` for three keys."""
+        maps = self._maps
+        return keys * (6 * maps**2 - 4 * maps + 1) // (3 * maps**2)
 
     def map_output(self) -> DataSize:
         """The output of one map."""

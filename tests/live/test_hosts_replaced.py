@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.machine import PeriodicMachine, StateMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import NodeLost, Start, StartContainer, TimerFired
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host import MachineHost
@@ -76,16 +76,17 @@ def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path
     assert len([send for send in sent if isinstance(send.message, StartContainer)]) == 1
 
 
+def test_node_managers_start_in_the_order_of_their_nodes(tmp_path: Path) -> None:
+    """The first is heard first and gets the first container; an event loop alone does not keep the order."""
+    with HostsHere(tmp_path, ALONE, "time_scale=20", "cluster.nodes=5", begins_in_real_s=0.5) as run:
+        run.check_verified()
+        started = [record.actor for record in run.records() if isinstance(record.message, Start)]
+    nodes = [f"nm:node-{number}" for number in range(1, 6)]
+    assert [actor for actor in started if actor in nodes] == nodes
+
+
 class _Countdown(StateMachine):
     """It sends itself one message after another, and has set a timer that is to come last."""
-
-    heartbeat = None
-
-    def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        return None
-
-    def validate_state(self) -> None:
-        pass
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         return [SetTimer("last", 0, 1, is_last=True), SetTimer("other", 0, 2), self._lost(3)]
@@ -104,7 +105,7 @@ class _Countdown(StateMachine):
 
 
 class _CountdownHost(MachineHost):
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         return _Countdown(address)
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from msgspec.structs import replace
 
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.cycle import Decision, Outcome, place, victims
+from emulator.policies.kubernetes.cycle import Decision
 from emulator.policies.kubernetes.gangs import Gang, GangOutcome, place_gang
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
@@ -63,6 +63,7 @@ from emulator.sites.kubernetes import (
 )
 from emulator.sites.labels import Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import SECOND_NS
+from tests.kubernetes_questions import place, victims
 from tests.peers import played
 from tests.peers.holding import Differs, hold
 from tests.peers.played import Job, differences
@@ -87,12 +88,30 @@ def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
 # ---- the recorded form as our values ----
 
 
+def taints_of(given: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """The taints of a node or a flavor."""
+    return tuple(
+        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints") or ()
+    )
+
+
+def tolerations_of(given: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    """The tolerations of a pod or a flavor."""
+    return tuple(
+        Toleration(
+            each.get("key", ""),
+            Operator(each.get("operator") or "Equal"),
+            each.get("value", ""),
+            Effect(each["effect"]) if each.get("effect") else None,
+        )
+        for each in given.get("tolerations") or ()
+    )
+
+
 def node_of(given: Mapping[str, Any]) -> Node:
     """A node."""
-    taints = tuple(
-        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ())
-    )
-    return Node(given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False))
+    labels, taints = given.get("labels", {}), taints_of(given)
+    return Node(given["name"], given["capacity"], labels, taints, given.get("unschedulable", False))
 
 
 def pod_of(given: Mapping[str, Any], record: Mapping[str, Any]) -> Pod:
@@ -118,7 +137,7 @@ def pod_of(given: Mapping[str, Any], record: Mapping[str, Any]) -> Pod:
             HostPort(each["port"], each.get("protocol") or "TCP", each.get("ip") or "0.0.0.0")
             for each in given.get("ports", ())
         ),
-        tolerations=tuple(map(_toleration, given.get("tolerations", ()))),
+        tolerations=tolerations_of(given),
         anti_affinity=tuple(map(_term, given.get("anti_affinity", ()))),
         group=given.get("group", ""),
     )
@@ -214,16 +233,6 @@ def _bound(given: Mapping[str, Any], case: Mapping[str, Any]) -> Bound:
 
 def _policy(given: Mapping[str, Any]) -> Policy:
     return Policy(given.get("policy") or "PreemptLowerPriority")
-
-
-def _toleration(given: Mapping[str, Any]) -> Toleration:
-    effect = given.get("effect")
-    return Toleration(
-        given.get("key", ""),
-        Operator(given.get("operator") or "Equal"),
-        given.get("value", ""),
-        Effect(effect) if effect else None,
-    )
 
 
 # ---- cases ----
@@ -357,7 +366,7 @@ def _arrivals(day: Mapping[str, Any]) -> Iterator[Arrival]:
 def _line(at_ns: int, decision: object) -> list[Any]:
     assert isinstance(decision, Decision), "the recorded days have no gangs"
     head = [at_ns // SECOND_NS, decision.pod.name]
-    if decision.outcome is Outcome.BOUND:
+    if decision.bound:
         return [*head, "bind", decision.node]
     return [*head, "fail"] if decision.node is None else [*head, "preempt", decision.node, list(decision.victims)]
 
@@ -432,7 +441,7 @@ def differs_in_gang(case: Mapping[str, Any]) -> str | None:
     decision = place_gang(replace(state_of(case), groups=groups), gang, head_of_heap)
     outcome = decision.outcome.value if decision.outcome in _GANG_OUTCOMES else "unschedulable"
     victims = [name for unit in decision.victims for name in unit.names]
-    mine = (outcome, dict(Counter(decision.nodes.values())), victims)
+    mine = (outcome, dict(Counter(decision.bound.values())), victims)
     answers = [
         (each["outcome"], each.get("nodes") or {}, each.get("victims") or [])
         for each in (answer, *answer.get("other", ()))

@@ -14,7 +14,6 @@ import yaml
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.loops.search import search
-from emulator.policies.kubernetes.cycle import place
 from emulator.policies.kubernetes.terms import first_of_best
 from emulator.resolved import resolve
 from emulator.sites.kubernetes import (
@@ -38,13 +37,14 @@ from emulator.sites.kueue import Kueue
 from emulator.sites.labels import Selector
 from tests.damage import damaged, taken_or_refused, try_many
 from tests.examples import DAMAGED
+from tests.kubernetes_questions import place
 from tests.property.test_damaged_inputs import ALL_PIECES, altered
 from tests.unit.test_slurm_import import CONF, SACCT
 from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
-from workloads.slurm.site import read_slurm
+from workloads.slurm.sacct import read_slurm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9

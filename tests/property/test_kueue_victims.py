@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.policies.kueue.cycle import Incoming, State, assign, cycle, victims
-from emulator.policies.kueue.model import Admitted, Mode, first_name
-from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.model import Mode, first_name
 from emulator.policies.kueue.snapshot import Snapshot, amounts_of
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
@@ -24,6 +22,7 @@ from emulator.sites.kueue import (
     Workload,
 )
 from tests.examples import fixed
+from tests.kueue_questions import Admitted, Incoming, Pending, State, assign, cycle, snapshot_of, victims
 
 FLAVORS = ({"cpu": "default"},)
 NOW_NS = 1000
@@ -56,7 +55,7 @@ def states(draw: st.DrawFn) -> tuple[State, Workload]:
         workload = Workload(f"w{number}", f"q{queue}", (PodSet("main", 1, {"cpu": cpus}),), priority, created_ns)
         each = Admitted(workload, FLAVORS, created_ns, draw(st.integers(0, 9)) == 0)
         if snapshot.queues[workload.queue].fits(amounts_of(workload.podsets, FLAVORS, snapshot.cells)):
-            snapshot.admit(each)
+            snapshot.admit(workload, FLAVORS, created_ns)
             admitted.append(each)
     podsets = (PodSet("main", 1, {"cpu": draw(st.integers(4, 10))}),)
     incoming = Workload("in", f"q{draw(st.integers(0, count - 1))}", podsets, draw(st.integers(1, 4)), NOW_NS)
@@ -66,7 +65,7 @@ def states(draw: st.DrawFn) -> tuple[State, Workload]:
 def room_without(state: State, gone: set[str], workload: Workload) -> tuple[bool, bool]:
     """Whether it fits when these have gone; and whether it then borrows."""
     left = tuple(each for each in state.admitted if each.workload.name not in gone)
-    snapshot = Snapshot(state.cluster, left)
+    snapshot = snapshot_of(State(state.cluster, left))
     node, amounts = snapshot.queues[workload.queue], amounts_of(workload.podsets, FLAVORS, snapshot.cells)
     return node.fits(amounts), node.borrows(amounts)
 

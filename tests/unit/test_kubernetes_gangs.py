@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from emulator.core.messages import JobState
 from emulator.core.messages import Outcome as AttemptOutcome
 from emulator.experiment.load import load_experiment
-from emulator.policies.kubernetes.cycle import Decision, GangCycle, Outcome
+from emulator.policies.kubernetes.cycle import Decision
+from emulator.policies.kubernetes.gangs import GangDecision
 from emulator.policies.kubernetes.scheduler import pods_player
 from emulator.policies.schedulers.play import Player
 from emulator.policies.schedulers.protocol import SchedulerError
@@ -50,14 +51,14 @@ def evictions(player: Player) -> int:
 
 def test_a_gang_waits_until_enough_of_it_are_there_and_starts_when_its_victims_are_gone() -> None:
     player = player_of(*LOW, *GANG)
-    decided: list[tuple[float, Outcome, list[str]]] = []
+    decided: list[tuple[float, bool, list[str]]] = []
     for decision in (each for cycle in player.play() for each in cycle.decisions):
-        assert isinstance(decision, Decision | GangCycle)
-        decided.append((player.now_ns / S, decision.outcome, [*decision.bound, *decision.evicted]))
-    of_gang = [each for each in decided if 0 < each[0] < 10 and each[1] is not Outcome.FAILS]
+        assert isinstance(decision, Decision | GangDecision)
+        decided.append((player.now_ns / S, bool(decision.bound), [*decision.bound, *decision.evicted]))
+    of_gang = [each for each in decided if 0 < each[0] < 10 and each[2]]
     assert of_gang == [
-        (6, Outcome.PREEMPTS, ["low-1", "low-2"]),
-        (9, Outcome.BOUND, ["g-0", "g-1"]),
+        (6, False, ["low-1", "low-2"]),
+        (9, True, ["g-0", "g-1"]),
     ]
     assert {player.executions[name][0].start_ns for name in ("g-0", "g-1")} == {9 * S}
     assert evictions(player) == 2
@@ -105,7 +106,7 @@ def test_no_gang_runs_with_fewer_than_it_needs_when_it_starts(seed: int) -> None
     first: Counter[str] = Counter()
 
     for decision in (each for cycle in pods_player(cluster).play() for each in cycle.decisions):
-        if isinstance(decision, GangCycle) and decision.bound and not first[decision.pod.group]:
+        if isinstance(decision, GangDecision) and decision.bound and not first[decision.pod.group]:
             first[decision.pod.group] = len(decision.bound)
     assert first, "some gang starts"
     assert all(count >= needs[group] for group, count in first.items())

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.policies.kueue.cycle import Decision, Incoming, Outcome, State, assign, cycle, victims
-from emulator.policies.kueue.model import Admitted, first_name
-from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.cycle import Decision, Outcome
+from emulator.policies.kueue.model import first_name
 from emulator.policies.kueue.scheduler import workloads_player
 from emulator.policies.kueue.why import why
 from emulator.sites.kueue import (
@@ -27,6 +26,7 @@ from emulator.sites.kueue import (
     Workload,
 )
 from emulator.vocabulary import SECOND_NS
+from tests.kueue_questions import Admitted, Incoming, Pending, State, assign, cycle, victims
 from tests.peers import kueue as peer
 from tests.peers.holding import records
 

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from emulator.errors import ConfigError
-from emulator.policies.kueue.cycle import State, assign
 from emulator.policies.kueue.model import Assignment, first_name
 from emulator.policies.kueue.phases import TRANSITIONS, EvictedBy, Life, Phase, Phases, Step
 from emulator.policies.kueue.scheduler import Eviction, workloads_player
@@ -30,6 +29,7 @@ from emulator.sites.kueue import (
     Workload,
 )
 from emulator.vocabulary import SECOND_NS
+from tests.kueue_questions import State, assign
 from tests.peers.kueue import HeldBy, held_by
 from workloads.kueue.state import read_kueue
 from workloads.setting_effects import Effect

@@ -6,9 +6,9 @@ import contextlib
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import BinaryIO, cast
 
 from emulator.files.progress import OnBytes, ignore
 from workloads.errors import BrokenRow, Problems, TraceError
@@ -115,23 +115,18 @@ class ByteSource:
             raise TraceError(self.path, None, None, f"cannot be read: {error}") from None
 
 
-Row = TypeVar("Row")
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_rows(
-    path: Path, problems: Problems, on_bytes: OnBytes, parse: Callable[[int, str], Row | None]
-) -> Iterator[Row]:
-    """The result of ``parse`` (line number, text without line end) for each line, unless it is None.
-
-    A BrokenRow raised by ``parse`` is a problem of that line.  Raises TraceError.
-    """
+def text_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, str]]:
+    """Number, from 1, and text of each line, without its end.  One that is no text is a problem.  Raises TraceError."""
     with ByteSource(path, on_bytes) as source:
         for number, raw in source.lines():
+            text = None
             with problems.reported(path, number):
-                row = parse(number, _decoded(raw.removeprefix(_BOM) if number == 1 else raw))
-                if row is not None:
-                    yield row
+                text = _decoded(raw.removeprefix(_BOM) if number == 1 else raw)
+            if text is not None:
+                yield number, text
 
 
 def _decoded(raw: bytes) -> str:

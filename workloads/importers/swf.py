@@ -20,7 +20,7 @@ from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds
-from workloads.importers.source import OnBytes, ignore, read_rows
+from workloads.importers.source import OnBytes, ignore, text_lines
 from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.schema import MAX_TASKS
 
@@ -65,45 +65,41 @@ def read_swf(
     time, or repeats a job number is a problem.
     """
     facts |= {"rows": 0, "jobs that never ran, left out": 0, "partial executions, left out": 0}
-    reader = _Reader(facts)
-    yield from read_rows(path, problems, on_bytes, reader.parse)
+    seen, last_ns = SeenIds(), 0
+    for number, text in text_lines(path, problems, on_bytes):
+        if text.startswith(";") or not text.strip():
+            continue
+        with problems.reported(path, number):
+            row = _row(text.split())
+            submit_ns = _ns("submit time", row["submit time"], MAX_NS)
+            if submit_ns < last_ns:
+                given, above = text.split()[1], last_ns / 1e9
+                raise BrokenRow("submit time", f"{given} s is before the job above, {above:g} s; sort the file by time")
+            if row["status"] in _PARTIAL:
+                facts["partial executions, left out"] += 1
+                continue
+            seen.add(int(row["job number"]), "job number", "number")
+            facts["rows"] += 1
+            last_ns = submit_ns
+            job = _job(row, submit_ns, _OUTCOMES.get(int(row["status"])))
+            if job is None:
+                facts["jobs that never ran, left out"] += 1
+            else:
+                yield job
     if not facts["rows"] and not problems.count:
         raise TraceError(path, None, None, "there is no job in the file: an SWF trace has one job a line, in 18 fields")
 
 
-class _Reader:
-    def __init__(self, facts: dict[str, Any]) -> None:
-        self._facts = facts
-        self._seen = SeenIds()
-        self._last_submit_ns = 0
-
-    def parse(self, number: int, text: str) -> WorkloadJob | None:
-        if text.startswith(";") or not text.strip():
-            return None
-        fields = text.split()
-        if len(fields) != len(COLUMNS):
-            raise BrokenRow(None, f"{len(fields)} fields separated by white space, not {len(COLUMNS)}")
-        row = {column: _number(column, field) for column, field in zip(COLUMNS, fields, strict=True)}
-        job = int(row["job number"])
-        if job < 0:
-            raise BrokenRow("job number", f"{job} is negative")
-        status = int(row["status"])
-        if status not in _KNOWN_STATUS:
-            raise BrokenRow("status", f"{status} is none of {', '.join(map(str, _KNOWN_STATUS))}")
-        submit_ns = _ns("submit time", row["submit time"], MAX_NS)
-        if submit_ns < self._last_submit_ns:
-            reason = f"{fields[1]} s is before the job above, {self._last_submit_ns / 1e9:g} s; sort the file by time"
-            raise BrokenRow("submit time", reason)
-        if status in _PARTIAL:
-            self._facts["partial executions, left out"] += 1
-            return None
-        self._seen.add(job, "job number", "number")
-        self._facts["rows"] += 1
-        self._last_submit_ns = submit_ns
-        found = _job(row, submit_ns, _OUTCOMES.get(status))
-        if found is None:
-            self._facts["jobs that never ran, left out"] += 1
-        return found
+def _row(fields: list[str]) -> dict[str, float]:
+    """The numbers of a line, by column."""
+    if len(fields) != len(COLUMNS):
+        raise BrokenRow(None, f"{len(fields)} fields separated by white space, not {len(COLUMNS)}")
+    row = {column: _number(column, field) for column, field in zip(COLUMNS, fields, strict=True)}
+    if row["job number"] < 0:
+        raise BrokenRow("job number", f"{int(row['job number'])} is negative")
+    if row["status"] not in _KNOWN_STATUS:
+        raise BrokenRow("status", f"{int(row['status'])} is none of {', '.join(map(str, _KNOWN_STATUS))}")
+    return row
 
 
 def _job(row: dict[str, float], submit_ns: int, outcome: Outcome | None) -> WorkloadJob | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import MAX_NS, SeenIds, job_id
-from workloads.importers.source import OnBytes, ignore, read_rows
+from workloads.importers.source import OnBytes, ignore, text_lines
 from workloads.record import Header, WorkloadJob, measured
 
 COLUMNS = ("job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes")
@@ -46,46 +46,42 @@ def read_swim(
     Raises TraceError if the file cannot be read or is empty.  A line that breaks the format, is not sorted by submit
     time, or repeats a job id is a problem.
     """
-    reader = _Reader()
-    for job in read_rows(path, problems, on_bytes, reader.parse):
-        facts["rows"] = facts.get("rows", 0) + 1
-        yield job
-    if not reader.lines and not problems.count:
+    seen, last_s, number = SeenIds(), 0, 0
+    for number, text in text_lines(path, problems, on_bytes):
+        with problems.reported(path, number):
+            job = _job(text)
+            submit_s = job.submit_ns // _NS
+            if submit_s < last_s:
+                reason = f"{submit_s} s is before the line above, {last_s} s; sort the file by time"
+                raise BrokenRow("submit time", reason)
+            seen.add(job.job, "job id", of="line")
+            last_s = submit_s
+            facts["rows"] = facts.get("rows", 0) + 1
+            yield job
+    if not number and not problems.count:
         raise TraceError(path, None, None, "the file is empty: a SWIM trace has one job a line")
 
 
-class _Reader:
-    def __init__(self) -> None:
-        self.lines = 0
-        self._seen = SeenIds()
-        self._last_submit_s = 0
-
-    def parse(self, number: int, text: str) -> WorkloadJob:
-        self.lines = number
-        fields = text.split("\t")
-        if not text.strip():
-            raise BrokenRow(None, "the line is blank; delete it")
-        if not len(COLUMNS) <= len(fields) <= MAX_FIELDS or any(fields[len(COLUMNS) + 1 :]):
-            reason = f"{len(fields)} tab-separated fields, not {len(COLUMNS)} (or {len(COLUMNS) + 1}, with a path)"
-            raise BrokenRow(None, f"{reason}; the columns are {', '.join(COLUMNS)}")
-        name = job_id(fields[0], COLUMNS[0])
-        submit_s, _gap_s, input_bytes, shuffle_bytes, output_bytes = (
-            _whole(column, field) for column, field in zip(COLUMNS[1:], fields[1:], strict=False)
-        )
-        if submit_s * _NS > MAX_NS:
-            raise BrokenRow("submit time", f"{submit_s} s is above {MAX_NS // _NS} s")
-        if submit_s < self._last_submit_s:
-            reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by time"
-            raise BrokenRow("submit time", reason)
-        self._seen.add(name, "job id", of="line")
-        self._last_submit_s = submit_s
-        return WorkloadJob(
-            name,
-            submit_s * _NS,
-            input_bytes=input_bytes,
-            shuffle_bytes=shuffle_bytes,
-            output_bytes=output_bytes,
-        )
+def _job(text: str) -> WorkloadJob:
+    fields = text.split("\t")
+    if not text.strip():
+        raise BrokenRow(None, "the line is blank; delete it")
+    if not len(COLUMNS) <= len(fields) <= MAX_FIELDS or any(fields[len(COLUMNS) + 1 :]):
+        reason = f"{len(fields)} tab-separated fields, not {len(COLUMNS)} (or {len(COLUMNS) + 1}, with a path)"
+        raise BrokenRow(None, f"{reason}; the columns are {', '.join(COLUMNS)}")
+    name = job_id(fields[0], COLUMNS[0])
+    submit_s, _gap_s, input_bytes, shuffle_bytes, output_bytes = (
+        _whole(column, field) for column, field in zip(COLUMNS[1:], fields[1:], strict=False)
+    )
+    if submit_s * _NS > MAX_NS:
+        raise BrokenRow("submit time", f"{submit_s} s is above {MAX_NS // _NS} s")
+    return WorkloadJob(
+        name,
+        submit_s * _NS,
+        input_bytes=input_bytes,
+        shuffle_bytes=shuffle_bytes,
+        output_bytes=output_bytes,
+    )
 
 
 def _whole(column: str, field: str) -> int:

@@ -31,7 +31,7 @@ from workloads.kubernetes.reading import Found, Objects, read_objects, unique
 from workloads.kubernetes.selectors import selector_of
 from workloads.setting_effects import Effect, Loss, basis_of, settings_of
 
-_WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.POD, *api.MAKERS))
+_WITHOUT_PODS = tuple(kind for kind in api.KINDS if kind not in (api.Pod, *api.MAKERS))
 """Of pods, and of what makes them, only what becomes of them counts."""
 
 
@@ -54,18 +54,18 @@ def read_kubernetes(
     that they were admitted with; those that arrive have the new one.  Raises ConfigError.
     """
     objects = read_objects(paths, api.KINDS, settings_of("kubernetes"), on_bytes)
-    if not objects.of(api.NODE):
+    if not objects.of(api.Node):
         files = ", ".join(map(str, paths))
         raise ConfigError(f"{files}: no Node in it; get them with: kubectl get nodes,pods,priorityclasses -A -o json")
-    nodes = {each.name: each for each in map(node_of, unique(objects.of(api.NODE)))}
-    classes = tuple(_revalued(map(class_of, unique(objects.of(api.PRIORITY_CLASS))), values or {}))
+    nodes = {each.name: each for each in map(node_of, unique(objects.of(api.Node)))}
+    classes = tuple(_revalued(map(class_of, unique(objects.of(api.PriorityClass))), values or {}))
     by_name = {each.name: each for each in classes}
-    groups = tuple(group_of(each, by_name) for each in unique(objects.of(api.POD_GROUP)))
+    groups = tuple(group_of(each, by_name) for each in unique(objects.of(api.PodGroup)))
     context = context_of(objects)
     maker = PodMaker(by_name, nodes, {each.name: each for each in groups}, context, frozenset(values or ()))
     present = Pods(objects, maker).read()
     now_ns = max((at_ns for each in present for at_ns in each.times_ns()), default=0)
-    budgets, specs = _budgets(objects.of(api.BUDGET), present)
+    budgets, specs = _budgets(objects.of(api.PodDisruptionBudget), present)
     state = State(
         tuple(nodes.values()),
         tuple(_bound(each, now_ns) for each in present if each.node and not each.ended),
@@ -74,7 +74,7 @@ def read_kubernetes(
         groups,
     )
     totals = objects.totals(api.KINDS)
-    names = {each.pod.name for each in present} | {each.value.full_name for each in objects.of(api.POD)}
+    names = {each.pod.name for each in present} | {each.value.full_name for each in objects.of(api.Pod)}
     totals[api.Pod.COUNTED] = len(names)
     lengths = lengths_of(present)
     arrivals = _by_creation(present, lengths, now_ns, maker.losses)
@@ -87,9 +87,9 @@ def read_kubernetes(
 def _of_one_pod(objects: Objects) -> Iterator[Loss]:
     """What is lost with claims that only one pod may use."""
     mode, table = "ReadWriteOncePod", settings_of("kubernetes")
-    for each in objects.of(api.CLAIM):
+    for each in objects.of(api.PersistentVolumeClaim):
         if mode in each.value.accessModes:
-            yield from each.lost(table, each.value.kind, "spec.accessModes", mode, api.Claim.COUNTED)
+            yield from each.lost(table, each.value.kind, "spec.accessModes", mode, api.PersistentVolumeClaim.COUNTED)
 
 
 _WAITING_NS = SECOND_NS

@@ -6,12 +6,12 @@ object ``spec``.  What other fields do to an answer is in the table of settings,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 import msgspec
 
 from workloads.kubernetes.quantities import Quantity
-from workloads.kubernetes.reading import Kind
 
 ValueT = TypeVar("ValueT")
 
@@ -28,8 +28,12 @@ class Struct(msgspec.Struct, frozen=True):
 class Object(Struct, frozen=True):
     """One object of any kind."""
 
+    GROUP: ClassVar[str] = ""
+    """The group of the API that has the kind, which is called as the class; the version does not matter."""
     COUNTED: ClassVar[str] = "objects"
     """What such objects are called where they are counted."""
+    ONLY_IN: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """By field that only some versions have: those versions.  The API rejects it in another."""
 
     apiVersion: str
     kind: str
@@ -76,6 +80,7 @@ class Condition(Struct, frozen=True):
 
 
 class PriorityClass(Object, frozen=True):
+    GROUP: ClassVar[str] = "scheduling.k8s.io"
     value: int = 0
     globalDefault: bool = False
     preemptionPolicy: str = "PreemptLowerPriority"
@@ -254,6 +259,7 @@ class Replicated(Owner, frozen=True):
 
 
 class Deployment(Replicated, frozen=True):
+    GROUP: ClassVar[str] = "apps"
     COUNTED: ClassVar[str] = "deployments"
 
     replicas: int = at("spec.replicas", 1)
@@ -262,10 +268,11 @@ class Deployment(Replicated, frozen=True):
 class ReplicaSet(Replicated, frozen=True):
     """Of one whose pods are in the files, what they are spread by; none are made of it."""
 
+    GROUP: ClassVar[str] = "apps"
     COUNTED: ClassVar[str] = "replica sets"
 
 
-class Claim(Object, frozen=True):
+class PersistentVolumeClaim(Object, frozen=True):
     """A claim of a volume."""
 
     COUNTED: ClassVar[str] = "claims"
@@ -281,6 +288,7 @@ class ClaimTemplate(Struct, frozen=True):
 
 
 class StatefulSet(Replicated, frozen=True):
+    GROUP: ClassVar[str] = "apps"
     COUNTED: ClassVar[str] = "stateful sets"
 
     replicas: int = at("spec.replicas", 1)
@@ -290,6 +298,7 @@ class StatefulSet(Replicated, frozen=True):
 
 
 class DaemonSet(Owner, frozen=True):
+    GROUP: ClassVar[str] = "apps"
     COUNTED: ClassVar[str] = "daemon sets"
 
 
@@ -300,6 +309,7 @@ class Service(Object, frozen=True):
 
 
 class Job(Owner, frozen=True):
+    GROUP: ClassVar[str] = "batch"
     COUNTED: ClassVar[str] = "jobs"
 
     parallelism: int = at("spec.parallelism", 1)
@@ -312,6 +322,7 @@ class Job(Owner, frozen=True):
 
 
 class PodDisruptionBudget(Object, frozen=True):
+    GROUP: ClassVar[str] = "policy"
     COUNTED: ClassVar[str] = "budgets"
 
     selector: LabelSelector | None = at("spec.selector", None)
@@ -323,6 +334,7 @@ class PodDisruptionBudget(Object, frozen=True):
 
 
 class PodGroup(Object, frozen=True):
+    GROUP: ClassVar[str] = "scheduling.k8s.io"
     COUNTED: ClassVar[str] = "pod groups"
 
     minCount: int = at("spec.schedulingPolicy.gang.minCount", 1)
@@ -343,52 +355,23 @@ class ClaimReference(Struct, frozen=True):
     name: str = ""
 
 
-class Volume(Object, frozen=True):
+class PersistentVolume(Object, frozen=True):
     COUNTED: ClassVar[str] = "volumes"
 
     nodeAffinity: NodeSelector | None = at("spec.nodeAffinity.required", None)
     claimRef: ClaimReference | None = at("spec.claimRef", None)
 
 
-class SchedulerConfiguration(Object, frozen=True):
+class KubeSchedulerConfiguration(Object, frozen=True):
     """The scheduler's own configuration, of which nothing is read but what it would decide."""
 
+    GROUP: ClassVar[str] = "kubescheduler.config.k8s.io"
     COUNTED: ClassVar[str] = "settings"
 
 
-PRIORITY_CLASS: Kind = ("scheduling.k8s.io", "PriorityClass")
-NODE: Kind = ("", "Node")
-POD: Kind = ("", "Pod")
-BUDGET: Kind = ("policy", "PodDisruptionBudget")
-JOB: Kind = ("batch", "Job")
-DEPLOYMENT: Kind = ("apps", "Deployment")
-POD_GROUP: Kind = ("scheduling.k8s.io", "PodGroup")
-NAMESPACE: Kind = ("", "Namespace")
-VOLUME: Kind = ("", "PersistentVolume")
-SERVICE: Kind = ("", "Service")
-REPLICA_SET: Kind = ("apps", "ReplicaSet")
-STATEFUL_SET: Kind = ("apps", "StatefulSet")
-DAEMON_SET: Kind = ("apps", "DaemonSet")
-CLAIM: Kind = ("", "PersistentVolumeClaim")
-SCHEDULER: Kind = ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration")
-
-MAKERS = (JOB, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET)
+MAKERS = (Job, Deployment, ReplicaSet, StatefulSet, DaemonSet)
 """What makes pods from a template."""
-
-KINDS: dict[Kind, type[Object]] = {
-    NODE: Node,
-    POD: Pod,
-    PRIORITY_CLASS: PriorityClass,
-    BUDGET: PodDisruptionBudget,
-    JOB: Job,
-    DEPLOYMENT: Deployment,
-    POD_GROUP: PodGroup,
-    NAMESPACE: Namespace,
-    VOLUME: Volume,
-    CLAIM: Claim,
-    SERVICE: Service,
-    REPLICA_SET: ReplicaSet,
-    STATEFUL_SET: StatefulSet,
-    DAEMON_SET: DaemonSet,
-    SCHEDULER: SchedulerConfiguration,
-}
+KINDS: tuple[type[Object], ...] = (
+    *(Node, Pod, PriorityClass, PodDisruptionBudget, Job, Deployment, PodGroup, Namespace, PersistentVolume),
+    *(PersistentVolumeClaim, Service, ReplicaSet, StatefulSet, DaemonSet, KubeSchedulerConfiguration),
+)

@@ -117,16 +117,16 @@ def context_of(objects: Objects, base: Context | None = None) -> Context:
     """What these objects, and the cluster that they are for, say about pods.  Raises ConfigError: a bad selector."""
     base = base or Context()
     services = {name: list(selectors) for name, selectors in base.services.items()}
-    for each in objects.of(api.SERVICE):
+    for each in objects.of(api.Service):
         if each.value.selector:
             services.setdefault(each.value.in_namespace, []).append(Selector(each.value.selector))
     owners = {
         f"{each.value.kind} {each.value.in_namespace}/{each.value.name}": _selector_of_owner(each)
-        for kind in (api.REPLICA_SET, api.STATEFUL_SET, api.DEPLOYMENT)
+        for kind in (api.ReplicaSet, api.StatefulSet, api.Deployment)
         for each in objects.of(kind)
     }
     return Context(
-        {**base.namespaces, **{each.value.name: each.value.labels for each in objects.of(api.NAMESPACE)}},
+        {**base.namespaces, **{each.value.name: each.value.labels for each in objects.of(api.Namespace)}},
         {name: tuple(selectors) for name, selectors in services.items()},
         {**base.owners, **owners},
         {**base.volumes, **dict(_nodes_of_claims(objects))},
@@ -136,12 +136,12 @@ def context_of(objects: Objects, base: Context | None = None) -> Context:
 def _nodes_of_claims(objects: Objects) -> Iterator[tuple[str, tuple[NodeTerm, ...]]]:
     """By claim that is bound to a volume, the terms for its nodes."""
     nodes = {}
-    for each in objects.of(api.VOLUME):
+    for each in objects.of(api.PersistentVolume):
         nodes[each.value.name] = node_terms_of(each, "spec.nodeAffinity", each.value.nodeAffinity)
         claim = each.value.claimRef
         if claim is not None:
             yield f"{claim.namespace or 'default'}/{claim.name}", nodes[each.value.name]
-    for claim in (each.value for each in objects.of(api.CLAIM)):
+    for claim in (each.value for each in objects.of(api.PersistentVolumeClaim)):
         if claim.volumeName in nodes:
             yield f"{claim.in_namespace}/{claim.name}", nodes[claim.volumeName]
 

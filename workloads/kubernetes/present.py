@@ -82,13 +82,13 @@ class Pods:
     maker: PodMaker
 
     def __post_init__(self) -> None:
-        self._jobs: dict[str, api.Job] = {each.value.full_name: each.value for each in self.objects.of(api.JOB)}
+        self._jobs: dict[str, api.Job] = {each.value.full_name: each.value for each in self.objects.of(api.Job)}
 
     def read(self) -> list[Present]:
         """All that take room or want it, and those that ended.  Raises ConfigError."""
         found: dict[str, Present] = {}
         where: dict[str, str] = {}
-        for each in self.objects.of(api.POD):
+        for each in self.objects.of(api.Pod):
             name = each.value.full_name
             if name in where:
                 raise each.problem("metadata.name", f"is in {where[name]} too; give one")
@@ -103,7 +103,7 @@ class Pods:
         makers = [each for kind in api.MAKERS for each in unique(self.objects.of(kind))]
         owned = {
             (by.kind, f"{each.value.namespace}/{by.name}".lstrip("/"))
-            for each in (*self.objects.of(api.POD), *makers)
+            for each in (*self.objects.of(api.Pod), *makers)
             if (by := _controller(each.value)) is not None
         } | {each.owner for each in found.values()}
         for other in self.objects.others:

@@ -27,6 +27,7 @@ from emulator.files.yaml_positions import read_bytes
 from emulator.files.yaml_values import DEEPEST_NESTING
 from emulator.vocabulary import SECOND_NS
 from workloads.kubernetes.json_nodes import JsonObject, Text, json_node, texts_of
+from workloads.kubernetes.objects import Object
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.saved import VERSIONS, made_anew, system_of
 from workloads.setting_effects import Effect, Loss, SettingsTable
@@ -44,17 +45,15 @@ _TEMPLATE = b"{{"
 _WHY_TEMPLATE = "it is a template, not an object; give what it renders to (helm template)"
 _type_info = functools.cache(inspect.type_info)
 
-StructT = TypeVar("StructT", bound=msgspec.Struct)
 EnumT = TypeVar("EnumT", bound=Enum)
-Kind = tuple[str, str]
-"""API group and kind, such as ``("kueue.x-k8s.io", "ClusterQueue")``; the version does not matter."""
+ObjectT = TypeVar("ObjectT", bound=Object)
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[StructT]):
+class Found(Generic[ObjectT]):
     """An object, and where it begins.  Its methods make values of its fields; a bad one raises ConfigError."""
 
-    value: StructT
+    value: ObjectT
     where: str
     losses: tuple[Loss, ...] = ()
     """What decides among its fields that are not taken."""
@@ -62,8 +61,7 @@ class Found(Generic[StructT]):
     @property
     def name(self) -> str:
         """Its kind, and its name with the namespace, as messages show them."""
-        value: Any = self.value
-        return f"{value.kind} {printable(value.full_name)}".strip()
+        return f"{self.value.kind} {printable(self.value.full_name)}".strip()
 
     def problem(self, field: str, what: object) -> ConfigError:
         """An error with file, line, object and field."""
@@ -84,8 +82,7 @@ class Found(Generic[StructT]):
             kind: what is counted, in the plural.
             has_it: the one that has it, if it is not this object.
         """
-        value_of: Any = self.value
-        what, has_it = f"{self.name}.{key}", has_it or value_of.full_name
+        what, has_it = f"{self.name}.{key}", has_it or self.value.full_name
         loss = table.loss(of, key, value, self.where, what=what, kind=kind, has_it=has_it)
         return [] if loss is None else [loss]
 
@@ -126,12 +123,11 @@ def _time_ns(text: str) -> int | None:
         raise ValueError("is not a time such as 2026-01-31T12:00:00Z") from None
 
 
-def unique(found: Iterable[Found[StructT]]) -> Iterator[Found[StructT]]:
+def unique(found: Iterable[Found[ObjectT]]) -> Iterator[Found[ObjectT]]:
     """The same.  Raises ConfigError: two have one name, or one has none."""
     seen: dict[str, str] = {}
     for each in found:
-        value: Any = each.value
-        name = value.full_name
+        name = each.value.full_name
         if not name:
             raise each.problem("metadata.name", "is missing")
         if name in seen:
@@ -157,20 +153,20 @@ class Other(NamedTuple):
 class Objects:
     """The objects of some files."""
 
-    by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
+    by_kind: dict[type[Object], list[Found[Any]]] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
     """What is lost with objects of other kinds, files that are no objects, and fields that decide nothing."""
     others: list[Other] = field(default_factory=list)
 
-    def of(self, kind: Kind) -> list[Found[Any]]:
+    def of(self, kind: type[ObjectT]) -> list[Found[ObjectT]]:
         """Those of a kind."""
         return self.by_kind.get(kind, [])
 
-    def totals(self, kinds: Mapping[Kind, type[Any]]) -> dict[str, int]:
+    def totals(self, kinds: Iterable[type[Object]]) -> dict[str, int]:
         """How many there are of those kinds that have a name in the plural."""
-        return {kind.COUNTED: len(self.of(key)) for key, kind in kinds.items() if kind.COUNTED not in _NOT_COUNTED}
+        return {kind.COUNTED: len(self.of(kind)) for kind in kinds if kind.COUNTED not in _NOT_COUNTED}
 
-    def decides(self, kinds: Iterable[Kind]) -> Iterator[Loss]:
+    def decides(self, kinds: Iterable[type[Object]]) -> Iterator[Loss]:
         """What decides in those of these kinds, and is not taken."""
         return (loss for kind in kinds for each in self.of(kind) for loss in each.losses)
 
@@ -199,14 +195,14 @@ def files_of(path: Path) -> list[Path]:
 
 
 def read_objects(
-    paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]], table: SettingsTable, on_bytes: OnBytes = ignore
+    paths: Iterable[Path], kinds: Iterable[type[Object]], table: SettingsTable, on_bytes: OnBytes = ignore
 ) -> Objects:
     """The objects of ``kinds`` in files and folders; ``table`` says what the rest of them does to an answer.
 
     In a folder there may be files that are no objects, such as Helm's values and templates; what is named itself must
     be objects.  Raises ConfigError: file, line and field, but never a value.
     """
-    objects, read = Objects(), _Kinds(kinds, table)
+    objects, read = Objects(), _Kinds({(each.GROUP, each.__name__): each for each in kinds}, table)
     for path in paths:
         for file in files_of(path):
             _read_file(file, read, objects, on_bytes, in_folder=file != path)
@@ -288,18 +284,19 @@ def _composed(path: Path, text: Text, on_bytes: OnBytes) -> Iterator[yaml.Node]:
 class _Kinds:
     """What is read, and the settings of what is not."""
 
-    structs: Mapping[Kind, type[msgspec.Struct]]
+    structs: Mapping[tuple[str, str], type[Object]]
+    """By group and kind."""
     table: SettingsTable
     named: set[tuple[str, str]] = field(default_factory=set)
     """Settings that decide nothing and are listed already; of many objects one says it."""
     generated: Iterator[int] = field(default_factory=functools.partial(itertools.count, 1))
     """The ends of the names that the API server would make of ``generateName``, where they are random."""
-    places: dict[tuple[str, str], _Place] = field(default_factory=dict)
-    """By kind and what is counted: where the fields of its objects stand."""
+    places: dict[type[Object], _Place] = field(default_factory=dict)
+    """By kind: where the fields of its objects stand."""
 
-    def place_of(self, kind: str, counted: str) -> _Place:
+    def place_of(self, kind: type[Object]) -> _Place:
         """Where an object's fields stand, the same for all of one kind."""
-        return self.places.setdefault((kind, counted), _Place(kind, counted=counted))
+        return self.places.setdefault(kind, _Place(kind.__name__, counted=kind.COUNTED))
 
 
 @dataclass(slots=True, eq=False)
@@ -345,10 +342,10 @@ class _Reader:
         self._where_read = self._read = self._full_name = ""
         """Where the object begins that is read, and its name, with its kind and without."""
         self._version = ""
-        self._only: Mapping[str, tuple[str, ...]] = {}
+        self._only = Object.ONLY_IN
         self._losses: list[Loss] = []
 
-    def read(self, node: yaml.Node, of_list: Kind | None = None) -> None:
+    def read(self, node: yaml.Node, of_list: tuple[str, str] | None = None) -> None:
         """Read one object, or a list of them.  What a typed list as ``NodeList`` has need not say its kind again: it is
         ``of_list``, with the version."""
         if not isinstance(node, yaml.MappingNode):
@@ -381,9 +378,9 @@ class _Reader:
             self.objects.losses += self._loss(_Place("kind", f"{kind}.{group}".rstrip(".")), self._read, "", node)
             return None
         self._version = version.rpartition("/")[2]
-        self._only = getattr(struct, "ONLY_IN", {})
+        self._only = struct.ONLY_IN
         self._losses = []
-        place = self._kinds.place_of(kind, getattr(struct, "COUNTED", "objects"))
+        place = self._kinds.place_of(struct)
         value = {"apiVersion": version, "kind": kind} | self._pick(node, _type_info(struct), place)
         if prefix := self._metadata(fields, "generateName"):
             value.setdefault("metadata.name", f"{prefix}{next(self._kinds.generated)}")
@@ -397,7 +394,7 @@ class _Reader:
             what = "is missing" if missing is not None else _OF_ANOTHER_TYPE
             raise self._problem(at.rstrip("`"), what) from None
         found = Found(converted, self._where_read, tuple(self._losses))
-        self.objects.by_kind.setdefault((group, kind), []).append(found)
+        self.objects.by_kind.setdefault(struct, []).append(found)
         return None
 
     def _no_object(self, node: yaml.Node, problem: str) -> None:

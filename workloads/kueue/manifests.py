@@ -22,9 +22,9 @@ from emulator.sites.kueue import (
 )
 from emulator.sites.labels import Expression
 from workloads.kubernetes.quantities import quantity
-from workloads.kueue.objects import GROUP
+from workloads.kueue.objects import KueueObject
 
-API = f"{GROUP}/v1beta2"
+API = f"{KueueObject.GROUP}/v1beta2"
 _NAMESPACE = "natjam-loop"
 _PAUSE = "registry.k8s.io/pause:3.10"
 
@@ -64,7 +64,7 @@ def job_manifests(arrivals: Iterable[Arrival]) -> Iterator[str]:
         workload = arrival.workload
         (podset,) = workload.podsets
         priority = f"natjam-{workload.priority}"
-        labels = {f"{GROUP}/queue-name": workload.queue, f"{GROUP}/priority-class": priority}
+        labels = {f"{KueueObject.GROUP}/queue-name": workload.queue, f"{KueueObject.GROUP}/priority-class": priority}
         requests = {resource: quantity(resource, amount) for resource, amount in podset.requests.items()}
         # Kubernetes wants requests of extended resources, such as GPUs, to be limits too.
         container = {"name": "main", "image": _PAUSE, "resources": {"requests": requests, "limits": requests}}

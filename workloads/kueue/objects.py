@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 
 from workloads.kubernetes.objects import (
-    NAMESPACE,
-    NODE,
-    PRIORITY_CLASS,
     Condition,
     LabelSelector,
     Namespace,
@@ -24,11 +22,15 @@ from workloads.kubernetes.objects import (
     at,
 )
 from workloads.kubernetes.quantities import Quantity
-from workloads.kubernetes.reading import Kind
 
-GROUP = "kueue.x-k8s.io"
 _BEFORE, _NOW = ("v1beta1",), ("v1beta2", "v1")
 """Versions that have a field."""
+
+
+class KueueObject(Object, frozen=True):
+    """An object of Kueue's own API."""
+
+    GROUP: ClassVar[str] = "kueue.x-k8s.io"
 
 
 class ResourceQuota(Struct, frozen=True):
@@ -53,15 +55,14 @@ class CheckRule(Struct, frozen=True):
     onFlavors: tuple[str, ...] = ()
 
 
-class ClusterQueue(Object, frozen=True):
+class ClusterQueue(KueueObject, frozen=True):
     COUNTED: ClassVar[str] = "queues"
-    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+    ONLY_IN: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "spec.cohort": _BEFORE,
         "spec.admissionChecks": _BEFORE,
         "spec.cohortName": _NOW,
         "spec.concurrentAdmissionPolicy": _NOW,
     }
-    """Fields that one version has; the API rejects them in another."""
 
     resourceGroups: tuple[ResourceGroup, ...] = at("spec.resourceGroups", ())
     cohort: str = at("spec.cohort", "")
@@ -84,9 +85,9 @@ class ClusterQueue(Object, frozen=True):
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
-class Cohort(Object, frozen=True):
+class Cohort(KueueObject, frozen=True):
     COUNTED: ClassVar[str] = "cohorts"
-    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {"spec.parent": ("v1alpha1",)}
+    ONLY_IN: ClassVar[Mapping[str, tuple[str, ...]]] = {"spec.parent": ("v1alpha1",)}
 
     parent: str = at("spec.parent", "")
     """In v1alpha1."""
@@ -95,7 +96,7 @@ class Cohort(Object, frozen=True):
     weight: Quantity = at("spec.fairSharing.weight", 1)
 
 
-class LocalQueue(Object, frozen=True, kw_only=True):
+class LocalQueue(KueueObject, frozen=True, kw_only=True):
     COUNTED: ClassVar[str] = "local queues"
 
     clusterQueue: str = msgspec.field(name="spec.clusterQueue")
@@ -103,7 +104,7 @@ class LocalQueue(Object, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = at("status.conditions", ())
 
 
-class ResourceFlavor(Object, frozen=True):
+class ResourceFlavor(KueueObject, frozen=True):
     COUNTED: ClassVar[str] = "flavors"
 
     nodeLabels: dict[str, str] = at("spec.nodeLabels", {})
@@ -132,9 +133,9 @@ class CheckState(Struct, frozen=True):
     lastTransitionTime: str = ""
 
 
-class Workload(Object, frozen=True):
+class Workload(KueueObject, frozen=True):
     COUNTED: ClassVar[str] = "workloads"
-    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+    ONLY_IN: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "spec.priorityClassName": _BEFORE,
         "spec.priorityClassSource": _BEFORE,
         "spec.priorityClassRef": _NOW,
@@ -153,7 +154,7 @@ class Workload(Object, frozen=True):
     checks: tuple[CheckState, ...] = at("status.admissionChecks", ())
 
 
-class WorkloadPriorityClass(Object, frozen=True):
+class WorkloadPriorityClass(KueueObject, frozen=True):
     value: int = 0
 
 
@@ -173,8 +174,9 @@ class Transformation(Struct, frozen=True):
 class Configuration(Object, frozen=True):
     """Kueue's own configuration."""
 
+    GROUP: ClassVar[str] = f"config.{KueueObject.GROUP}"
     COUNTED: ClassVar[str] = "settings"
-    ONLY_IN: ClassVar[dict[str, tuple[str, ...]]] = {
+    ONLY_IN: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "fairSharing.enable": _BEFORE,
         "waitForPodsReady.enable": _BEFORE,
         "queueVisibility": _BEFORE,
@@ -210,23 +212,7 @@ class Configuration(Object, frozen=True):
         return fair if is_on else None
 
 
-CLUSTER_QUEUE: Kind = (GROUP, "ClusterQueue")
-COHORT: Kind = (GROUP, "Cohort")
-LOCAL_QUEUE: Kind = (GROUP, "LocalQueue")
-RESOURCE_FLAVOR: Kind = (GROUP, "ResourceFlavor")
-WORKLOAD: Kind = (GROUP, "Workload")
-WORKLOAD_PRIORITY_CLASS: Kind = (GROUP, "WorkloadPriorityClass")
-CONFIGURATION: Kind = (f"config.{GROUP}", "Configuration")
-
-KINDS: dict[Kind, type[Object]] = {
-    CLUSTER_QUEUE: ClusterQueue,
-    COHORT: Cohort,
-    LOCAL_QUEUE: LocalQueue,
-    RESOURCE_FLAVOR: ResourceFlavor,
-    WORKLOAD: Workload,
-    WORKLOAD_PRIORITY_CLASS: WorkloadPriorityClass,
-    PRIORITY_CLASS: PriorityClass,
-    CONFIGURATION: Configuration,
-    NODE: Node,
-    NAMESPACE: Namespace,
-}
+KINDS: tuple[type[Object], ...] = (
+    *(ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload, WorkloadPriorityClass, PriorityClass, Configuration),
+    *(Node, Namespace),
+)

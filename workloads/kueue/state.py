@@ -62,31 +62,31 @@ _FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
 def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Loss]]:
     """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
     found = read_objects(paths, api.KINDS, settings_of("kueue"), on_bytes)
-    queues = found.of(api.CLUSTER_QUEUE)
+    queues = found.of(api.ClusterQueue)
     if not queues:
         names = ", ".join(map(str, paths))
         raise ConfigError(f"{names}: no ClusterQueue in it; get them with: kubectl get clusterqueues -o yaml")
-    configurations = found.of(api.CONFIGURATION)
+    configurations = found.of(api.Configuration)
     checks, of_checks = _checks(found)
     cluster = Cluster(
         tuple(map(_queue, unique(queues))),
-        tuple(map(_cohort, unique(found.of(api.COHORT)))),
+        tuple(map(_cohort, unique(found.of(api.Cohort)))),
         _strategies(configurations),
-        tuple(map(_flavor_of, unique(found.of(api.RESOURCE_FLAVOR)))),
-        tuple(map(_local_queue, found.of(api.LOCAL_QUEUE))),
-        {each.value.name: {**each.value.labels, _NAME_LABEL: each.value.name} for each in found.of(api.NAMESPACE)},
+        tuple(map(_flavor_of, unique(found.of(api.ResourceFlavor)))),
+        tuple(map(_local_queue, found.of(api.LocalQueue))),
+        {each.value.name: {**each.value.labels, _NAME_LABEL: each.value.name} for each in found.of(api.Namespace)},
         checks,
         next((_pods_ready(each) for each in configurations), PodsReady(_PODS_TIMEOUT_NS)),
         sorts_by_priority=not any(each.value.featureGates.get(_SORTING) == "false" for each in configurations),
     )
     if cluster.circle is not None:
-        where = {each.value.name: each.where for each in found.of(api.COHORT)}[cluster.circle]
+        where = {each.value.name: each.where for each in found.of(api.Cohort)}[cluster.circle]
         raise ConfigError(f"{where}: Cohort {printable(cluster.circle)}: spec.parentName: {CIRCLE}")
-    classes = [*found.of(api.PRIORITY_CLASS), *unique(found.of(api.WORKLOAD_PRIORITY_CLASS))]
+    classes = [*found.of(api.PriorityClass), *unique(found.of(api.WorkloadPriorityClass))]
     priorities = {each.value.name: each.value.value for each in classes}
     arrivals, of_workloads = _arrivals(found, cluster, priorities, _counting(configurations))
     nodes, left_out = _nodes_of(found, cluster)
-    apart = (api.WORKLOAD, api.CONFIGURATION)
+    apart = (api.Workload, api.Configuration)
     losses = [*found.decides(each for each in api.KINDS if each not in apart), *_of_configuration(found)]
     on_nodes = (loss for loss in of_workloads if nodes or not loss.why.startswith(_ON_NODES))
     losses += [*_inactive(found), *_without_namespaces(found), *of_checks, *on_nodes, *left_out, *found.losses]
@@ -100,7 +100,7 @@ _ON_NODES = "on nodes: "
 
 def _inactive(found: Objects) -> Iterator[Loss]:
     """Queues that Kueue held inactive when the files were written: a flavor, or a check, was missing, for example."""
-    for each in (*found.of(api.CLUSTER_QUEUE), *found.of(api.LOCAL_QUEUE)):
+    for each in (*found.of(api.ClusterQueue), *found.of(api.LocalQueue)):
         if any(condition.type == "Active" and condition.status == "False" for condition in each.value.conditions):
             yield from each.lost(
                 settings_of("kueue"), each.value.kind, "status.conditions", "Active=False", each.value.COUNTED
@@ -109,7 +109,7 @@ def _inactive(found: Objects) -> Iterator[Loss]:
 
 def _without_namespaces(found: Objects) -> Iterator[Loss]:
     """Queues that select no namespace, which manifests that are not complete often leave out."""
-    for each in found.of(api.CLUSTER_QUEUE):
+    for each in found.of(api.ClusterQueue):
         if each.value.namespaceSelector is None:
             counted = each.value.COUNTED
             yield Loss(each.name, each.where, _WHY_NO_SELECTOR, Effect.DECIDES, counted, each.value.full_name)
@@ -123,7 +123,7 @@ _WHY_NO_SELECTOR = (
 def _of_configuration(found: Objects) -> Iterator[Loss]:
     """What Kueue's own configuration decides that is not modelled; all of it, if it is in a ConfigMap."""
     table = settings_of("kueue")
-    for each in found.of(api.CONFIGURATION):
+    for each in found.of(api.Configuration):
         waits, counted = each.value.waitsForPods, api.Configuration.COUNTED
         yield from (loss for loss in each.losses if waits is not False or ".waitForPodsReady." not in loss.what)
         for gate, is_on in each.value.featureGates.items():
@@ -199,12 +199,12 @@ def _checks(found: Objects) -> tuple[tuple[AdmissionCheck, ...], list[Loss]]:
     """The admission checks of the queues, with the times that the files' Workloads waited for them."""
     delays_ns: dict[str, list[int]] = {}
     losses: dict[str, Loss] = {}
-    for queue in found.of(api.CLUSTER_QUEUE):
+    for queue in found.of(api.ClusterQueue):
         for name in (*queue.value.admissionChecks, *(each.name for each in queue.value.checkRules)):
             delays_ns.setdefault(name, [])
             what = f"AdmissionCheck {printable(name)}"
             losses.setdefault(name, Loss(what, queue.where, _WHY_UNKNOWN_DELAY, Effect.DECIDES))
-    for each in found.of(api.WORKLOAD):
+    for each in found.of(api.Workload):
         reserved_ns = _times_ns(each).get("QuotaReserved")
         for check in each.value.checks:
             ready_ns = each.time_ns("status.admissionChecks, lastTransitionTime", check.lastTransitionTime)
@@ -331,14 +331,14 @@ def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, .
 def _arrivals(
     found: Objects, cluster: Cluster, priorities: dict[str, int], counting: Counting
 ) -> tuple[tuple[Arrival, ...], list[Loss]]:
-    local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LOCAL_QUEUE)}
+    local = {(each.value.namespace, each.value.name): each.value.clusterQueue for each in found.of(api.LocalQueue)}
     covered = {
         queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
     }
     queues = {each.name: each for each in cluster.queues}
     arrivals: list[Arrival] = []
     losses: list[Loss] = []
-    for each in found.of(api.WORKLOAD):
+    for each in found.of(api.Workload):
         made = arrival_of(each, local, covered, priorities, counting)
         if isinstance(made, Loss):
             losses.append(made)
@@ -387,7 +387,7 @@ def _nodes_of(found: Objects, cluster: Cluster) -> tuple[tuple[Node, ...], list[
     """The nodes that take pods, and those that were left out.  Raises ConfigError: a bad quantity or taint."""
     nodes: list[Node] = []
     left_out: list[Loss] = []
-    for each in found.of(api.NODE):
+    for each in found.of(api.Node):
         node = node_of(each)
         if node.unschedulable or not any(flavor.covers(node) for flavor in cluster.flavors):
             why = "is cordoned" if node.unschedulable else "has the labels of no ResourceFlavor"

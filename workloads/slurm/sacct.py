@@ -3,7 +3,7 @@
 A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps
 (``12.batch``) are no jobs.  Of a job that was cut (it runs, was preempted for good, or its node failed) only a part of
 its work is known: it works until its time limit here, which is said.  Jobs that never ran are left out, and those cut
-ones that have no limit, each with its reason.
+ones that have no limit, each with its reason.  ``read_slurm`` is the whole site, with its ``slurm.conf``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, turn_takers
+from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, Slurm, turn_takers
 from emulator.vocabulary import Frozen
 from workloads.saved import check_saved_jobs
-from workloads.setting_effects import Effect, Loss, settings_of
-from workloads.slurm.conf import ReadConf, Usual
+from workloads.setting_effects import Effect, Loss, basis_of, settings_of
+from workloads.slurm.conf import ReadConf, Usual, read_conf
 from workloads.slurm.lines import UNLIMITED, Where, read_table, time_ns, whole
 from workloads.slurm.tres import gres, memory_mb, tres
 
@@ -52,6 +52,25 @@ class ReadJobs(Frozen):
     """The work of all of them, in seconds of CPUs, as far as it is known."""
 
 
+def read_slurm(
+    conf: Path,
+    sacct: Path | None = None,
+    qos: Path | None = None,
+    associations: Path | None = None,
+    since: datetime | None = None,
+) -> tuple[Slurm, tuple[Loss, ...]]:
+    """The site that these files describe, and what was not taken from them; ``since``: see ``read_sacct``.
+
+    Raises:
+        ConfigError: a file cannot be read, or Slurm refuses what it says.
+    """
+    found = read_conf(conf, qos, associations)
+    read = ReadJobs() if sacct is None else read_sacct(sacct, found, since)
+    losses = (*found.losses, *read.losses)
+    basis = basis_of(losses, {"jobs": read.total}, read.work_s)
+    return Slurm(found.cluster, read.jobs, basis), losses
+
+
 def read_sacct(path: Path, conf: ReadConf, since: datetime | None = None) -> ReadJobs:
     """The jobs of a table; ``since``: those that had not ended by then, with what was left of them.
 
@@ -79,12 +98,11 @@ def read_sacct(path: Path, conf: ReadConf, since: datetime | None = None) -> Rea
     running = {name: ran_ns for name, (_, row) in last.items() if since and (ran_ns := _ran_ns(row, since)) > 0}
     columns = _DecidingColumns([*last.values()])
     jobs: dict[str, Job] = {}
-    why_not, fits = _WhyNot(cluster), cluster.fitting()
-    reader = _JobReader(conf, throttles)
+    reader, fits = _JobReader(conf, throttles), cluster.fitting()
     for name, (where, row) in last.items():
         if name in unreadable:
             continue
-        if why := why_not(row):
+        if why := reader.why_no_job(row):
             losses.append(Loss(_named(name), str(where), why, *_AS_JOB, work=_work_s(row)))
             continue
         try:
@@ -172,31 +190,6 @@ def _time(where: Where, column: str, text: str) -> datetime:
         raise where.error(column, f"'{printable(text[:40])}' is not a time such as 2026-11-24T10:00:00") from None
 
 
-class _WhyNot:
-    """Why a row gives no job; blank: it gives one."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._qos = {each.name for each in cluster.qos} if cluster.by_qos else set[str]()
-        self._limits_ns = {each.name: each.limit_ns for each in cluster.partitions}
-
-    def __call__(self, row: Mapping[str, str]) -> str:
-        """The reason of a row."""
-        state, partition = _state(row), row["Partition"]
-        if partition not in self._limits_ns:
-            return f"there is no partition '{printable(partition[:40])}' in slurm.conf"
-        if self._qos and row["QOS"] not in self._qos:
-            return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
-        if state not in (*_RAN_TO_ITS_END, *_CUT):
-            return f"how long it works is not known: it is {printable(state[:20])}"
-        if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
-            return "it never ran"
-        limit = row.get("TimelimitRaw", "")
-        has_limit = limit.upper() not in UNLIMITED if _has_own(limit) else self._limits_ns[partition] is not None
-        if state in _CUT and not has_limit:
-            return f"how long it works is not known: it is {state}, and has no time limit"
-        return ""
-
-
 def _state(row: Mapping[str, str]) -> str:
     return row["State"].split(" ")[0]
 
@@ -228,9 +221,27 @@ class _JobReader:
         self._conf, self._cluster, self._throttles = conf, conf.cluster, throttles
         self._gres = {name for node in self._cluster.nodes.values() for name in node.gres}
         self._partitions = {each.name: each for each in self._cluster.partitions}
+        self._qos = {each.name for each in self._cluster.qos} if self._cluster.by_qos else set[str]()
         weights = self._cluster.settings.weights
         goes_by = weights is not None and (weights.fair_share or weights.assoc)
         self._takes_priority = bool(goes_by) and not self._cluster.associations
+
+    def why_no_job(self, row: Mapping[str, str]) -> str:
+        """Why a row gives no job; blank: it gives one."""
+        state, partition = _state(row), row["Partition"]
+        if partition not in self._partitions:
+            return f"there is no partition '{printable(partition[:40])}' in slurm.conf"
+        if self._qos and row["QOS"] not in self._qos:
+            return f"there is no QOS '{printable(row['QOS'][:40])}' in the table of QOS"
+        if state not in (*_RAN_TO_ITS_END, *_CUT):
+            return f"how long it works is not known: it is {printable(state[:20])}"
+        if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
+            return "it never ran"
+        limit, usual_ns = row.get("TimelimitRaw", ""), self._partitions[partition].limit_ns
+        has_limit = limit.upper() not in UNLIMITED if _has_own(limit) else usual_ns is not None
+        if state in _CUT and not has_limit:
+            return f"how long it works is not known: it is {state}, and has no time limit"
+        return ""
 
     def job(self, where: Where, row: Mapping[str, str], first: tuple[Where, Mapping[str, str]], begin: datetime) -> Job:
         """The job of a row; the ``first`` of its rows says when it was submitted, and could start.

@@ -117,7 +117,7 @@ class NodeManager(StateMachine):
         return []
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
+        """When a freed container may be reported; see ``emulator.core.machine.StateMachine``."""
         return self._updates.due_ns(now_ns)
 
     def _start_container(self, message: StartContainer, now_ns: int) -> list[fx.Effect]:

@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from emulator.core.decisions import order_tasks
 from emulator.core.delivery import CommandLedger
@@ -89,7 +90,7 @@ class Preemptor:
         self._grace_ns = settings.kill_after_ns
         self._expired_ns = settings.protocol.expired_ns
         self.due_ns: int | None = None
-        """Earliest time at which ``expire`` may change something (never too late); None: there is none."""
+        """Earliest time at which something may be too old (never too late); None: there is nothing."""
         self._on_nodes: list[OpenContract] = []
         """Oldest first."""
 
@@ -100,6 +101,8 @@ class Preemptor:
 
     def requested(self) -> Mapping[str, int]:
         """Number of containers asked back from each victim that it still holds."""
+        if not self.expired:
+            return self._requested
         return Counter(self._requested) + Counter(reclaim.victim for _, reclaim in self.expired)
 
     def requested_from(self, victim: str) -> int:
@@ -112,8 +115,7 @@ class Preemptor:
         entry = OpenContract(victim, now_ns, grace_ns, requester, container)
         self.reclaims.setdefault(requester, []).append(entry)
         self._requested[victim] = self.requested_from(victim) + 1
-        expires_ns = self._expires_ns(entry)
-        self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
+        self._expect(entry)
 
     def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
         """``requester`` got a container that ``former_owner`` held before, and still wants ``pending``.
@@ -180,7 +182,7 @@ class Preemptor:
                 self._drop(requester, self.reclaims[requester].index(entry))
                 if kill(entry):
                     self.expired.append((now_ns + self._expired_ns, entry))
-        times_ns = [self._expires_ns(entry) for entries in self.reclaims.values() for entry in entries]
+        times_ns = map(self._expires_ns, chain(self._on_nodes, *self.reclaims.values()))
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
         return self.changes != before
 
@@ -189,6 +191,10 @@ class Preemptor:
         for entries in (*self.reclaims.values(), self._on_nodes):
             for entry in entries:
                 entry.since_ns = now_ns
+
+    def _expect(self, entry: OpenContract) -> None:
+        expires_ns = self._expires_ns(entry)
+        self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
 
     def _expires_ns(self, entry: OpenContract) -> int:
         if entry.requester == TRANSACTIONAL:
@@ -215,14 +221,11 @@ class Preemptor:
         """Whether any job owes something of a node."""
         return bool(self._on_nodes)
 
-    @property
-    def due_on_nodes_ns(self) -> int | None:
-        """When the first contract about a node will be too old; None: there is none."""
-        return min(map(self._expires_ns, self._on_nodes), default=None)
-
     def ask_on_node(self, victim: str, node: str, amount: Resources, now_ns: int, grace_ns: int) -> None:
         """``victim`` owes so much more of the node."""
-        self._on_nodes.append(OpenContract(victim, now_ns, grace_ns, node=node, amount=amount))
+        entry = OpenContract(victim, now_ns, grace_ns, node=node, amount=amount)
+        self._on_nodes.append(entry)
+        self._expect(entry)
 
     def jobs_with_contracts(self) -> list[str]:
         """Jobs that owe something of a node."""
@@ -295,9 +298,11 @@ class Contracts:
     @property
     def due_ns(self) -> int | None:
         """When something asked for may have to be killed (never too late); None: nothing is asked for."""
-        strict_ns = min(self._asked_ns.values()) + self._kill_timeout_ns if self._asked_ns else None
-        times_ns = (self._preemptor.due_ns, self._preemptor.due_on_nodes_ns, strict_ns)
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        due_ns = self._preemptor.due_ns
+        if not self._asked_ns:
+            return due_ns
+        strict_ns = min(self._asked_ns.values()) + self._kill_timeout_ns
+        return strict_ns if due_ns is None else min(due_ns, strict_ns)
 
     def restart_timeouts(self, now_ns: int) -> None:
         """The ResourceManager was away: what it has asked for may take its full time from now on."""
@@ -371,9 +376,9 @@ class Contracts:
     def enforce(self, now_ns: int) -> list[Effect] | None:
         """Kill what was not given in time; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
+        late = self._preemptor.expire_on_nodes(now_ns)
         expired = self._preemptor.expire(now_ns, lambda entry: self._kill_one(entry, now_ns, effects))
         timed_out = self._time_out(now_ns)
-        late = self._preemptor.expire_on_nodes(now_ns)
         for contract in late:
             effects += self._kill_on_node(contract, now_ns)
         return effects if expired or timed_out or late else None

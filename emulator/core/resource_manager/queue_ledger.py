@@ -13,7 +13,7 @@ which it holds most, as YARN's DominantResourceCalculator does.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -55,17 +55,24 @@ class _Sorted:
         else:
             del self._keys[at], self.jobs[at]
 
+    def after(self, key: tuple[Any, int]) -> Sequence[Application]:
+        """Those with a higher key."""
+        return self.jobs[bisect_right(self._keys, key) :]
+
 
 @dataclass(slots=True)
 class _Queue:
     applications: dict[str, Application] = field(default_factory=dict)
     used: int = 0
     pending: int = 0
-    lists: tuple[_Sorted, _Sorted, _Sorted] = field(default_factory=lambda: (_Sorted(), _Sorted(), _Sorted()))
+    givers: _Sorted = field(default_factory=_Sorted)
+    """Jobs with a task that can be a victim."""
+    lists: tuple[_Sorted, _Sorted, _Sorted, _Sorted] = field(init=False)
     waiting: Waiting = field(init=False)
 
     def __post_init__(self) -> None:
-        self.waiting = Waiting(*(each.jobs for each in self.lists))
+        waiting = _Sorted(), _Sorted(), _Sorted()
+        self.waiting, self.lists = Waiting(*(each.jobs for each in waiting)), (*waiting, self.givers)
 
 
 @dataclass(slots=True)
@@ -75,7 +82,8 @@ class _Recorded:
     key: tuple[Any, int] | None
     used: int = 0
     pending: int = 0
-    has_requests: tuple[bool, bool, bool] = (False, False, False)
+    is_listed: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    """Whether it is on each of the ``lists`` of its queue."""
     gives: tuple[int, int, int | None] = (0, 0, None)
     """Tasks that it could give, containers that it wants on any node, and its progress."""
 
@@ -133,7 +141,8 @@ class QueueLedger:
         pending, resuming = requests.pending, len(requests.resumes)
         if application.facts.gang is not None:
             self._record_gang(application)
-        gives = (application.running_victims - application.reclaimed, requests.for_any_node, application.progress_ppm)
+        victims = application.running_victims - application.reclaimed
+        gives = (victims, requests.for_any_node, application.progress_ppm)
         noted = self._recorded[application.name]
         if gives != noted.gives:
             noted.gives = gives
@@ -142,7 +151,7 @@ class QueueLedger:
             application,
             application.slots - application.reclaimed,
             pending,
-            (pending > 0, resuming > 0, pending > resuming),
+            (pending > 0, resuming > 0, pending > resuming, victims > 0),
         )
 
     def _record_gang(self, application: Application) -> None:
@@ -161,7 +170,7 @@ class QueueLedger:
             self._ask(application, set())
         self.gangs.pop(application.name, None)
         self._mark_changed(application)
-        self._record(application, 0, 0, (False, False, False))
+        self._record(application, 0, 0, (False, False, False, False))
         del self._recorded[application.name]
         del self._queues[application.queue].applications[application.name]
 
@@ -169,9 +178,11 @@ class QueueLedger:
         if self.touched is not None:
             self.touched[application.name] = None
 
-    def _record(self, application: Application, used: int, pending: int, has_requests: tuple[bool, bool, bool]) -> None:
+    def _record(
+        self, application: Application, used: int, pending: int, is_listed: tuple[bool, bool, bool, bool]
+    ) -> None:
         queue, noted = self._queues[application.queue], self._recorded[application.name]
-        if (used, pending, has_requests) == (noted.used, noted.pending, noted.has_requests):
+        if (used, pending, is_listed) == (noted.used, noted.pending, noted.is_listed):
             return
         self.changes += 1
         self._views.pop(application.queue, None)
@@ -179,11 +190,11 @@ class QueueLedger:
         queue.pending += pending - noted.pending
         self.pending += pending - noted.pending
         noted.used, noted.pending = used, pending
-        if noted.key is not None and has_requests != noted.has_requests:
-            for jobs, wanted, before in zip(queue.lists, has_requests, noted.has_requests, strict=True):
+        if noted.key is not None and is_listed != noted.is_listed:
+            for jobs, wanted, before in zip(queue.lists, is_listed, noted.is_listed, strict=True):
                 if wanted != before:
                     jobs.keep(noted.key, application, wanted)
-            noted.has_requests = has_requests
+            noted.is_listed = is_listed
 
     def pending_in(self, queue: str) -> int:
         """Number of containers that the jobs of a queue ask for."""
@@ -222,6 +233,13 @@ class QueueLedger:
         new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
         return Waiting(jobs, resuming, new), len(views) - len(order)
 
+    def givers_after(self, application: Application) -> Sequence[Application]:
+        """The jobs of its queue after it with a task that can be a victim; only if the job selection is a fixed
+        order."""
+        key = self._recorded[application.name].key
+        assert key is not None, application.queue
+        return self._queues[application.queue].givers.after(key)
+
     def validate(self, applications: Iterable[Application], view: ClusterView) -> None:
         """Raise AssertionError if a change was not noted."""
         found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
@@ -247,6 +265,8 @@ class QueueLedger:
             assert [job for job in jobs if job.requests.resumes] == list(queue.waiting.resuming), name
             new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
             assert new == list(queue.waiting.new), name
+            giving = {job.name for job in queue.applications.values() if job.running_victims > job.reclaimed}
+            assert giving == {job.name for job in queue.givers.jobs}, name
 
     # ---- several sizes ----
 

@@ -23,12 +23,11 @@ stopped process goes on holding is not freed, so a process is not stopped for it
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -61,16 +60,19 @@ class _Reclaim:
         self._offers = offers
         self._victim_jobs = victim_jobs
 
-    def _order_in(self, queue: str, now_ns: int) -> tuple[Sequence[Application], Callable[[JobView], Any]]:
-        """The jobs of a queue that may lack something, in the order in which its jobs may take from each other, and the
-        sort key of that order.  If it is fixed, no other job is looked at."""
+    def _order_in(
+        self, queue: str, now_ns: int
+    ) -> tuple[Sequence[Application], Callable[[Application], Sequence[Application]]]:
+        """The jobs of a queue that may lack something, in the order in which its jobs may take from each other; and for
+        each of them, those after it that may have something to give.  If the order is fixed, no other job is looked
+        at."""
         view, policy = self._state.view(now_ns), self._scheduler.preemption_order
-        key = policy.sort_key
-        if key is not None and policy == self._scheduler.job_selection:
-            return self._state.waiting(queue, view).jobs, lambda job: (key(job), job.order)
+        if policy.sort_key is not None and policy == self._scheduler.job_selection:
+            return self._state.waiting(queue, view).jobs, self._state.queues.givers_after
         order = order_jobs(policy, view, tuple(self._state.queues.job_views(queue, now_ns)))
-        places = {name: place for place, name in enumerate(order)}  # a job that is left out comes after none
-        return [self._state.applications[name] for name in order], lambda job: places.get(job.name, -1)
+        jobs = [self._state.applications[name] for name in order]
+        places = {name: place for place, name in enumerate(order, 1)}
+        return jobs, lambda job: jobs[places[job.name] :]
 
 
 class ReclaimContainers(_Reclaim):
@@ -142,22 +144,18 @@ class ReclaimContainers(_Reclaim):
         ask for more.  Jobs after a gang that waits take nothing: it would keep that.
         """
         view = self._state.view(now_ns)
-        applications, key = self._order_in(queue, now_ns)
-        possible = self._victim_jobs.among(self._state.queues.job_views(queue, now_ns))
-        victims = sorted(possible.values(), key=key)
-        keys = list(map(key, victims))
+        applications, after = self._order_in(queue, now_ns)
         made = 0
         for application in applications:
             lacking = self._lacking(application) - self._preemptor.outstanding(application.name)
             is_gang, begun = self._offers.gangs.waits(application), False
             while lacking > 0:
-                after = victims[bisect_right(keys, key(job_view(application, now_ns))) :]
-                later = tuple([possible[job.name] for job in after if job.name in possible])
-                if not later or (is_gang and not _has_enough(lacking, ({job.name: job for job in later},))):
+                later = self._victim_jobs.among([job_view(job, now_ns) for job in after(application)])
+                if not later or (is_gang and not _has_enough(lacking, (later,))):
                     return True
                 if limit is not None and made >= limit and not begun:
                     return False
-                contracts = self._victim_jobs.choose(application.name, later, possible, view, lacking)
+                contracts = self._victim_jobs.choose(application.name, tuple(later.values()), later, view, lacking)
                 yield from contracts
                 made, lacking, begun = made + len(contracts), lacking - len(contracts), is_gang
             if is_gang:
@@ -237,9 +235,9 @@ class ReclaimOnNodes(_Reclaim):
     def within(self, queue: str, limit: int | None, now_ns: int) -> Generator[Contract | StrictContract, None, bool]:
         """For the jobs of ``queue``, each from those after it; at most ``limit`` in a run.  The next run asks for more
         only when something has changed."""
-        applications, key = self._order_in(queue, now_ns)
-        after = partial(self._jobs_with_victims_after, key, now_ns)
-        yield from self._serve(applications, after, self._within_a_run(limit), now_ns)
+        applications, after = self._order_in(queue, now_ns)
+        givers = partial(self._jobs_with_victims_after, after, now_ns)
+        yield from self._serve(applications, givers, self._within_a_run(limit), now_ns)
         return True
 
     def _serve(
@@ -313,11 +311,13 @@ class ReclaimOnNodes(_Reclaim):
         left = minus(view.tasks_hold, total((task.request for task in going), self._names))
         return replace(net_of(view, len(going)), tasks_hold=left)
 
-    def _jobs_with_victims_after(self, key: Callable[[JobView], Any], now_ns: int, application: Application) -> _Givers:
-        """Each job takes from the jobs after it in the order of ``key``."""
+    def _jobs_with_victims_after(
+        self, after: Callable[[Application], Sequence[Application]], now_ns: int, application: Application
+    ) -> _Givers:
+        """Each job takes from the jobs ``after`` it."""
         (jobs,) = self._jobs_with_victims_in((application.queue,), now_ns).jobs
-        own = key(job_view(application, now_ns))
-        return self._givers_of([tuple(sorted([job for job in jobs if key(job) > own], key=key))])
+        left = {job.name: job for job in jobs}
+        return self._givers_of([tuple([left[job.name] for job in after(application) if job.name in left])])
 
     def _reclaim_capacity(
         self, application: Application, containers: _Containers, givers: _Givers, now_ns: int

@@ -132,7 +132,7 @@ class ResourceManager(StateMachine):
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When something may have to be reclaimed; see ``emulator.core.machine.PeriodicMachine``."""
+        """When something may have to be reclaimed; see ``emulator.core.machine.StateMachine``."""
         first_ns = self._allocation.due_ns(SchedulerEventType.TIME, now_ns)
         if first_ns == now_ns:
             return now_ns
@@ -254,7 +254,7 @@ class ResourceManager(StateMachine):
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
-        address = node_address(node.name)
+        address = node.address
         if message.registration < node.registration:  # late, from before the node was lost
             self.skip_journal()
             return []

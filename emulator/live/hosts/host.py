@@ -25,11 +25,10 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import cast
 
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
 from emulator.files.whole_files import writing
@@ -75,7 +74,7 @@ class HostJournal:
 
 
 def restored(
-    lines: list[bytes], make_machine: Callable[[str], PeriodicMachine], sink: Callable[[Record], None]
+    lines: list[bytes], make_machine: Callable[[str], StateMachine], sink: Callable[[Record], None]
 ) -> dict[str, Recorder]:
     """The machines that a journal restores, by address, each in a recorder that continues with ``sink``."""
     recorders: dict[str, Recorder] = {}
@@ -122,6 +121,8 @@ class MachineHost:
         self._queued = 0
         """Messages of this host's machines to each other that wait to be handled."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._due: dict[int, list[tuple[Callable[..., None], tuple[object, ...]]]] = {}
+        """What is to be done at each real time, in the order in which it was asked for."""
 
     async def listen(self) -> Address:
         """Listen for the other hosts; returns the address.  Raises OSError."""
@@ -148,7 +149,7 @@ class MachineHost:
 
     # ---- machines ----
 
-    def boot(self, address: str, start: Start) -> PeriodicMachine:
+    def boot(self, address: str, start: Start) -> StateMachine:
         """Make the machine of ``address``, or take the existing or restored one, and tell it to start."""
         is_here = address in self._recorders
         recorder = self._recorders.get(address) or self._restored.pop(address, None)
@@ -156,16 +157,16 @@ class MachineHost:
             recorder = Recorder(self.make_machine(address), self._record)
         self._recorders[address] = recorder
         self.tell(address, start)
-        machine = cast(PeriodicMachine, recorder.machine)
+        machine = recorder.machine
         if not is_here:
             self._await_tick(recorder, machine)
         return machine
 
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         """A new machine for ``address``."""
         raise NotImplementedError(f"{self.name} has no machine {address}")
 
-    def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
+    def _await_tick(self, recorder: Recorder, machine: StateMachine) -> None:
         """Send the machine its next ``Tick``, and then the later ones, as long as it is here."""
         if machine.heartbeat is None:
             return
@@ -263,13 +264,21 @@ class MachineHost:
         raise NotImplementedError(f"{self.name} cannot carry out {type(effect).__name__}")
 
     def at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
-        """Run ``action`` at the emulated time ``at_ns``, and record how late it was."""
-        due_real_ns = self.clock.to_real_ns(at_ns)
-        self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns, action, arguments)
+        """Run ``action`` at the emulated time ``at_ns``, and record how late it was.
 
-    def _fire(self, due_real_ns: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        self.lag.record(due_real_ns, time.monotonic_ns())
-        self._guarded(action.__name__, action, *arguments)
+        Actions of the same time run in the order of the calls, as in a simulation.  An event loop does not keep that
+        order: it has its timers in a heap that compares their times only.
+        """
+        due_real_ns = self.clock.to_real_ns(at_ns)
+        if due_real_ns not in self._due:
+            self._due[due_real_ns] = []
+            self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns)
+        self._due[due_real_ns].append((action, arguments))
+
+    def _fire(self, due_real_ns: int) -> None:
+        for action, arguments in self._due.pop(due_real_ns):
+            self.lag.record(due_real_ns, time.monotonic_ns())
+            self._guarded(action.__name__, action, *arguments)
 
     def _guarded(self, what: str, action: Callable[..., None], *arguments: object) -> None:
         """Run an action of the host itself; an exception ends the run, since nobody else would see it."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from emulator.policies.kubernetes.cycle import Decision, GangCycle, run_cycle
+from emulator.policies.kubernetes.cycle import Decision, run_cycle
+from emulator.policies.kubernetes.gangs import GangDecision
 from emulator.policies.kubernetes.queue import Queue
 from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.policies.kubernetes.terms import IN_KUBERNETES, Terms, Ties
@@ -80,7 +81,7 @@ class Controller:
         self.step()
         self.queue.pod_left(pod)
 
-    def cycle_by_cycle(self) -> Iterator[Decision | GangCycle]:
+    def cycle_by_cycle(self) -> Iterator[Decision | GangDecision]:
         """What one cycle after another decides, until no pod is ready.  Each is to be carried out before the next is
         asked for."""
         while self.queue.has_ready:

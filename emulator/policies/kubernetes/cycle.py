@@ -5,19 +5,18 @@ kube-scheduler 1.36 tries a gang that does not fit again and again, by back-off 
 something has changed, like any pod, but without back-off: no node is kept for it, and whoever comes in a victim's place
 would get that capacity first.
 
-At the end are the questions to kube-scheduler as pure functions of a state: ``place``, ``victims``, ``cycle``.
+At the end are the questions of ``natjam who`` about a state.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.filters import Filter
-from emulator.policies.kubernetes.gangs import Gang, GangDecision, GangOutcome, place_gang_in
+from emulator.policies.kubernetes.gangs import Gang, GangDecision, place_gang_in
 from emulator.policies.kubernetes.placement import Placement, place_in
 from emulator.policies.kubernetes.preemption import Preemption, Verdict, preempt_in
 from emulator.policies.kubernetes.queue import Queue, refusing
@@ -27,22 +26,10 @@ from emulator.sites.kubernetes import Bound, BudgetSpec, Group, Pending, Pod, St
 from emulator.vocabulary import Frozen
 
 
-class Outcome(StrEnum):
-    """What a cycle does with its pod."""
-
-    BOUND = "bound"
-    PREEMPTS = "preempts"
-    FAILS = "fails"
-
-
-_OF_GANG = {GangOutcome.FITS: Outcome.BOUND, GangOutcome.PREEMPTS: Outcome.PREEMPTS}
-
-
 class Decision(Frozen):
     """The decision of one cycle."""
 
     pod: Pod
-    outcome: Outcome
     placement: Placement
     preemption: Preemption | None = None
     """If it fits nowhere."""
@@ -67,30 +54,7 @@ class Decision(Frozen):
         return {} if node is None else {self.pod.name: node}
 
 
-class GangCycle(Frozen):
-    """The decision of one cycle with a gang."""
-
-    decision: GangDecision
-    evicted: tuple[str, ...] = ()
-    """See ``Decision``."""
-
-    @property
-    def pod(self) -> Pod:
-        """The first of the gang, in whose name others are evicted."""
-        return self.decision.gang.pods[0]
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome for the whole gang."""
-        return _OF_GANG.get(self.decision.outcome, Outcome.FAILS)
-
-    @property
-    def bound(self) -> Mapping[str, str]:
-        """The nodes of its pods that are bound."""
-        return self.decision.nodes
-
-
-def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Decision | GangCycle | None:
+def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Decision | GangDecision | None:
     """Try the next pod, change snapshot and queue; None if no pod is ready.
 
     Victims are marked and hold their room until the caller takes them out, and tells the queue.
@@ -109,7 +73,7 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
         snapshot.nominate(pod, pending.nominated, None)
         snapshot.add(Bound(pod, placement.node, now_ns))
         queue.pod_bound(pod)
-        return Decision(pod, Outcome.BOUND, placement)
+        return Decision(pod, placement)
     preemption = preempt_in(snapshot, pod, pending.nominated, placement.fit_errors, ties, now_ns)
     evicted = _evict(snapshot, () if preemption.chosen is None else preemption.chosen.victims)
     _mark_unschedulable(snapshot, queue, pending, preemption, now_ns, refusing(placement.fit_errors.values()))
@@ -117,25 +81,24 @@ def run_cycle(snapshot: Snapshot, queue: Queue, now_ns: int, ties: Ties) -> Deci
         for name in preemption.cleared:
             snapshot.nominate(snapshot.node_infos[preemption.node or ""].nominated[name], preemption.node, None)
             queue.nomination_lost(queue.denominate(name))
-    outcome = Outcome.FAILS if preemption.node is None else Outcome.PREEMPTS
-    return Decision(pod, outcome, placement, preemption, evicted)
+    return Decision(pod, placement, preemption, evicted)
 
 
 def _gang_cycle(
     snapshot: Snapshot, queue: Queue, group: Group, members: Sequence[Pending], now_ns: int, ties: Ties
-) -> GangCycle:
+) -> GangDecision:
     gang = Gang(group.name, tuple(each.pod for each in members), group.min_count, group.priority)
     nominated = {each.pod.name: each.nominated for each in members if each.nominated is not None}
     decision = place_gang_in(snapshot.copy(), gang, nominated, ties, now_ns)
     for each in members:
-        pod, node = each.pod, decision.nodes.get(each.pod.name)
+        pod, node = each.pod, decision.bound.get(each.pod.name)
         if node is not None:
             snapshot.nominate(pod, each.nominated, None)
             snapshot.add(Bound(pod, node, now_ns))
             queue.pod_bound(pod)
         else:
             _wait(snapshot, queue, each, decision.nominated.get(pod.name), now_ns, (Filter.RESOURCES,))
-    return GangCycle(decision, _evict(snapshot, (each for unit in decision.victims for each in unit.pods)))
+    return replace(decision, evicted=_evict(snapshot, (each for unit in decision.victims for each in unit.pods)))
 
 
 def _evict(snapshot: Snapshot, victims: Iterable[Bound]) -> tuple[str, ...]:
@@ -164,23 +127,6 @@ def _wait(
     queue.add(Pending(pending.pod, after, failures, now_ns, aside=True, refused=refused))
     if before is not None and after != before:
         queue.nomination_lost(pending.pod)
-
-
-def place(state: State, pod: Pod, ties: Ties) -> Placement:
-    """The node for a pod, the scores, and why not the others.  If it waits in the state, it keeps its nomination."""
-    return place_in(Snapshot(state), pod, nominated(state, pod), ties)
-
-
-def victims(state: State, pod: Pod, ties: Ties) -> Preemption:
-    """Whom a pod preempts that fits nowhere, on which node, and why not on the others.
-
-    Raises ``ValueError`` if it fits somewhere: then it preempts nobody.
-    """
-    snapshot, node = Snapshot(state), nominated(state, pod)
-    placement = place_in(snapshot, pod, node, ties)
-    if placement.node is not None:
-        raise ValueError(f"pod {pod.name} fits on {placement.node}: it preempts nobody")
-    return preempt_in(snapshot, pod, node, placement.fit_errors, ties)
 
 
 def one_by_one(state: State, pods: Sequence[Pod], ties: Ties) -> Iterator[Decision]:
@@ -212,35 +158,3 @@ def from_other_starts(state: State, pod: Pod, ties: Ties, starts: int) -> Counte
 def nominated(state: State, pod: Pod) -> str | None:
     """The node for which a pod waits."""
     return next((each.nominated for each in state.waiting if each.pod.name == pod.name), None)
-
-
-def cycle(state: State, now_ns: int, ties: Ties) -> tuple[Decision | GangCycle | None, State]:
-    """One scheduling cycle at ``now_ns``: what it does with the next pod that is ready, and the state after it.
-
-    A pod of one of the state's groups is tried with all of it that wait.
-
-    None: no pod is ready.  Victims are marked as terminating and hold their room until the caller takes them out with
-    ``leave``.
-    """
-    snapshot, queue = Snapshot(state), Queue(state.waiting)
-    decision = run_cycle(snapshot, queue, now_ns, ties)
-    return decision, _state_after(state, snapshot, queue)
-
-
-def leave(state: State, names: Iterable[str]) -> State:
-    """The state when these pods have left their nodes, and those who waited for that are ready."""
-    snapshot, queue = Snapshot(state), Queue(state.waiting)
-    for name in names:
-        queue.pod_left(snapshot.remove(name).pod)
-    return _state_after(state, snapshot, queue)
-
-
-def flush(state: State, now_ns: int) -> State:
-    """The state when those are ready whose last attempt is more than five minutes ago."""
-    queue = Queue(state.waiting)
-    queue.flush(now_ns)
-    return replace(state, waiting=queue.pending())
-
-
-def _state_after(state: State, snapshot: Snapshot, queue: Queue) -> State:
-    return replace(state, bound=tuple(snapshot.bound()), waiting=queue.pending(), first=snapshot.first)

@@ -61,11 +61,11 @@ class GangOutcome(StrEnum):
 
 
 class GangDecision(Frozen):
-    """For one gang."""
+    """What becomes of one gang."""
 
     gang: Gang
     outcome: GangOutcome
-    nodes: Mapping[str, str] = {}
+    bound: Mapping[str, str] = {}
     """The node of each pod that is bound."""
     nominated: Mapping[str, str] = {}
     """The nodes of those that fit already, and wait for the others."""
@@ -75,6 +75,13 @@ class GangDecision(Frozen):
     """Those of the victims that a budget protects."""
     spared: tuple[Unit, ...] = ()
     """Those of lower priority that may stay."""
+    evicted: tuple[str, ...] = ()
+    """The victims that a cycle deletes now; the others were going already."""
+
+    @property
+    def pod(self) -> Pod:
+        """The first of the gang, in whose name others are evicted."""
+        return self.gang.pods[0]
 
 
 def gang_of(state: State, pod: Pod) -> Gang | None:

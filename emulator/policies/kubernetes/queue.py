@@ -181,11 +181,6 @@ class Queue:
         """Whether anybody waits for a change."""
         return bool(self._unschedulable)
 
-    def pending(self) -> tuple[Pending, ...]:
-        """All that wait: the ready ones, those that back off, and those that are set aside or held."""
-        names = [*(key[-1] for key in sorted(self._active)), *(key[-1] for key in sorted(self._backing_off))]
-        return tuple(self._waiting[name] for name in (*names, *self._unschedulable, *self._held))
-
     def _wake(self, wakes: Callable[[Pending], bool]) -> None:
         for name in [name for name in self._unschedulable if wakes(self._waiting[name])]:
             self._wake_one(name)

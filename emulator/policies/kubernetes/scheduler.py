@@ -24,7 +24,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from emulator.policies.kubernetes.controller import Controller
-from emulator.policies.kubernetes.cycle import Decision, GangCycle
+from emulator.policies.kubernetes.cycle import Decision
+from emulator.policies.kubernetes.gangs import GangDecision
 from emulator.policies.kubernetes.terms import Terms, Ties, Victims, first_of_best
 from emulator.policies.kubernetes.why import text_of
 from emulator.policies.schedulers.cluster import JobPlacement, KnownCluster
@@ -304,7 +305,7 @@ class KubeScheduler(Scheduler):
         else:
             self._create(name)
 
-    def _carry_out(self, decision: Decision | GangCycle) -> None:
+    def _carry_out(self, decision: Decision | GangDecision) -> None:
         """What a cycle means for the machines."""
         bound, evicted = decision.bound, decision.evicted
         self._decisions.append(decision)
@@ -329,7 +330,7 @@ class KubeScheduler(Scheduler):
         if not job.details.endless:
             self._ends.add(job.pod)
 
-    def _evict(self, pod: str, decision: Decision | GangCycle) -> None:
+    def _evict(self, pod: str, decision: Decision | GangDecision) -> None:
         name = self._job_of[pod]
         self._controller.count_eviction(name)
         job = self._jobs[name]
@@ -346,7 +347,7 @@ class KubeScheduler(Scheduler):
         if job.details.replacement is Replacement.TERMINATING and job.pod == pod:
             self._create(name)
 
-    def _reclaim(self, job: _Job, decision: Decision | GangCycle) -> bool:
+    def _reclaim(self, job: _Job, decision: Decision | GangDecision) -> bool:
         """Have the container of its present pod reclaimed; False: it has none."""
         assert job.stay is not None
         requester, words = self._job_of[decision.pod.name], text_of(decision)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from emulator.policies.kubernetes.cycle import Decision, GangCycle
+from emulator.policies.kubernetes.cycle import Decision
 from emulator.policies.kubernetes.filters import Filter, FitError
 from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement, Score
@@ -44,17 +44,17 @@ _GANG_OUTCOMES = {
 }
 
 
-def why(decision: Decision | GangCycle) -> Iterator[str]:
+def why(decision: Decision | GangDecision) -> Iterator[str]:
     """What a cycle did with its pod, node by node."""
-    if isinstance(decision, GangCycle):
-        yield from why_gang(decision.decision)
+    if isinstance(decision, GangDecision):
+        yield from why_gang(decision)
     elif decision.preemption is None:
         yield from why_placement(decision.placement)
     else:
         yield from why_preemption(decision.preemption)
 
 
-def text_of(decision: Decision | GangCycle) -> str:
+def text_of(decision: Decision | GangDecision) -> str:
     """The same in one text, as a journal keeps it."""
     lines = why(decision)
     shown = [*islice(lines, _MAX_LINES)]
@@ -70,7 +70,7 @@ def why_gang(decision: GangDecision) -> Iterator[str]:
     gang = decision.gang
     count = f"{len(gang.pods)} pods, {gang.min_count} of them together"
     yield f"{gang.name} (priority {gang.priority}, {count}) {_GANG_OUTCOMES[decision.outcome]}"
-    for name, node in decision.nodes.items():
+    for name, node in decision.bound.items():
         yield f"{name} goes to {node}"
     for name, node in decision.nominated.items():
         yield f"{name} fits on {node}, and waits for the others"

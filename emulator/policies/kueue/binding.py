@@ -25,19 +25,14 @@ from emulator.sites.kubernetes import Node, Pod, Policy
 from emulator.sites.kueue import Flavor, PodSet, Workload
 
 
-class Bound(NamedTuple):
-    """All pods of a workload have their nodes."""
+class Binding(NamedTuple):
+    """What kube-scheduler has found for the pods of a workload."""
 
     workload: str
-    places: tuple[tuple[int, str], ...]
-    """The podset and the node of each pod."""
-
-
-class Unplaced(NamedTuple):
-    """Pods of a workload fit on no node."""
-
-    workload: str
-    why: str
+    places: tuple[tuple[int, str], ...] = ()
+    """The podset and the node of each pod; empty: some have none."""
+    why: str = ""
+    """Why some fit on no node."""
 
 
 class _Pods:
@@ -112,7 +107,7 @@ class Binder:
             else:
                 self._controller.queue.discard(pod)
 
-    def bind(self, now_ns: int) -> Iterator[Bound | Unplaced]:
+    def bind(self, now_ns: int) -> Iterator[Binding]:
         """What kube-scheduler decides until no pod is ready: for workloads of which it has looked at a pod."""
         self._controller.begin(now_ns)
         looked_at: dict[str, None] = {}
@@ -130,9 +125,9 @@ class Binder:
         for workload in looked_at:
             pods = self._pods[workload]
             if pods.wait:
-                yield Unplaced(workload, _why(workload, pods))
+                yield Binding(workload, why=_why(workload, pods))
             else:
-                yield Bound(workload, tuple((number, pods.nodes[pod]) for pod, number in pods.podsets.items()))
+                yield Binding(workload, tuple((number, pods.nodes[pod]) for pod, number in pods.podsets.items()))
 
 
 def _why(workload: str, pods: _Pods) -> str:

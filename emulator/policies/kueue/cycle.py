@@ -5,8 +5,6 @@ those before it.  A preemptor is not admitted: it must win again in a later cycl
 
 Where admissions are blocked while pods are not ready (``waitForPodsReady.blockAdmission``), the cycle waits before each
 admission.  When it goes on, it admits what it has decided before, on the cluster as it was.
-
-At the end are the questions to Kueue as pure functions of a state: ``assign``, ``victims``, ``cycle``.
 """
 
 from __future__ import annotations
@@ -15,14 +13,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from msgspec.structs import replace
-
-from emulator.policies.kueue.assigner import nominate, targets_of
-from emulator.policies.kueue.candidates import Request, Target, restore
-from emulator.policies.kueue.model import Admitted, Assignment, Counts, Flavors, Mode, Ties, Victim
-from emulator.policies.kueue.queues import Entry, Pending, Queues, Waiting
-from emulator.policies.kueue.snapshot import Node, Share, Snapshot, amounts_of
-from emulator.sites.kueue import Cluster, Policy, Workload
+from emulator.policies.kueue.assigner import nominate
+from emulator.policies.kueue.candidates import Target, restore
+from emulator.policies.kueue.model import Assignment, Mode, Ties, Victim
+from emulator.policies.kueue.queues import Entry, Queues, Waiting
+from emulator.policies.kueue.snapshot import Node, Share, Snapshot
+from emulator.sites.kueue import Policy, Workload
 from emulator.vocabulary import Frozen
 
 
@@ -95,8 +91,7 @@ def run_cycle(snapshot: Snapshot, queues: Queues, number: int, ties: Ties, block
                 yield now[len(yielded) :]
                 yielded = now
             assignment = entry.assignment
-            counts = assignment.counts
-            snapshot.admit(Admitted(entry.waiting.workload, assignment.flavors, snapshot.now_ns, counts=counts))
+            snapshot.admit(entry.waiting.workload, assignment.flavors, snapshot.now_ns, assignment.counts)
         evicted = [target.held for target in entry.targets if not target.held.evicted and outcome is Outcome.PREEMPTS]
         for held in evicted:
             snapshot.evict(held)
@@ -236,54 +231,3 @@ class _Tournament:
             return None
         by_priority = self._snapshot.cluster.sorts_by_priority
         return min(below, key=lambda each: (*self._by_node[each], _turn(each[1], by_priority)))[1]
-
-
-class State(Frozen):
-    """A cluster, what is admitted and what waits."""
-
-    cluster: Cluster
-    admitted: tuple[Admitted, ...] = ()
-    pending: tuple[Pending, ...] = ()
-    cycles: int = 0
-    """Run so far."""
-
-
-class Incoming(Frozen):
-    """A workload with its flavors, and the (flavor, resource) pairs that have no room for it as it is."""
-
-    workload: Workload
-    flavors: Flavors
-    contested: tuple[tuple[str, str], ...]
-    counts: Counts = ()
-
-
-def assign(state: State, workload: Workload, ties: Ties) -> Assignment:
-    """The flavors for a workload, how well they fit, and what was tried for them."""
-    return nominate(Snapshot(state.cluster, state.admitted), workload, ties).assignment
-
-
-def victims(state: State, incoming: Incoming, ties: Ties) -> tuple[Victim, ...]:
-    """Whom a workload preempts for these flavors, in Kueue's order; nobody if that would not be enough."""
-    workload = incoming.workload
-    snapshot = Snapshot(state.cluster, state.admitted, incoming.flavors)
-    amounts = amounts_of(workload.podsets, incoming.flavors, snapshot.cells, incoming.counts)
-    contested = frozenset(snapshot.cells[pair] for pair in incoming.contested)
-    request = Request(snapshot, snapshot.queues[workload.queue], workload, amounts, contested, ties)
-    return tuple(target.victim() for target in targets_of(request))
-
-
-def cycle(state: State, now_ns: int, ties: Ties) -> tuple[tuple[Decision, ...], State]:
-    """One scheduling cycle at ``now_ns``: what it does with the head of each queue, in order, and the state after it.
-
-    Victims are marked as evicted and keep their quota until the caller takes them out.  The caller also wakes those who
-    are set aside, when quota is freed.
-    """
-    snapshot = Snapshot(state.cluster, state.admitted)
-    queues = Queues(snapshot)
-    queues.restore(state.pending)
-    snapshot.now_ns = now_ns
-    decisions, _ = advance(run_cycle(snapshot, queues, state.cycles + 1, ties))
-    admitted = tuple(
-        replace(held.admitted, evicted=held.evicted) for queue in snapshot.held.values() for held in queue.values()
-    )
-    return tuple(decisions), State(state.cluster, admitted, queues.pending(), state.cycles + 1)

@@ -1,11 +1,10 @@
-"""What Kueue's decisions are made of: what is admitted, how well a flavor fits, and who has to go and why."""
+"""What Kueue's decisions are made of: how well a flavor fits, and who has to go and why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 
-from emulator.sites.kueue import Workload
 from emulator.vocabulary import Frozen
 
 Ties = Callable[[Sequence[str]], str]
@@ -23,17 +22,6 @@ Flavors = tuple[Mapping[str, str], ...]
 
 Counts = tuple[int, ...]
 """For each podset, how many pods are admitted; empty: all of them."""
-
-
-class Admitted(Frozen):
-    """A workload that holds quota."""
-
-    workload: Workload
-    flavors: Flavors
-    reserved_ns: int = 0
-    evicted: bool = False
-    """Its eviction is under way: it still holds its quota."""
-    counts: Counts = ()
 
 
 class Mode(IntEnum):

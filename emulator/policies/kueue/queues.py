@@ -7,7 +7,7 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -15,31 +15,14 @@ from emulator.policies.kueue.candidates import Target
 from emulator.policies.kueue.model import Assignment, Flavors
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.sites.kueue import QueueingStrategy, Workload
-from emulator.vocabulary import Frozen
 
 Shape = tuple[object, ...]
 Basis = tuple[int, Mapping[tuple[int, int], int]]
 """What flavors and victims were chosen from: the revision of the tree, and where the search began."""
 
 
-class Pending(Frozen):
-    """A workload that waits."""
-
-    workload: Workload
-    aside: bool = False
-    expects_victims: bool = False
-    """It preempted, was the last of its queue to do so, and has not started: in a BestEffortFIFO queue it is the head
-    whenever it is active."""
-    goes_on: tuple[tuple[int, int, int], ...] = ()
-    """Where its next search for flavors begins: ``Assignment.goes_on``."""
-    assigned_cycle: int = 0
-    """When it was last looked at."""
-    freed_since: bool = False
-    """Whether quota was freed in its tree since."""
-
-
 class Waiting:
-    """``Pending``, in a queue."""
+    """A workload that waits in a queue."""
 
     __slots__ = ("_freed", "assigned_cycle", "entry", "goes_on", "key", "node", "only", "shape", "workload")
 
@@ -239,28 +222,4 @@ class Queues:
                 queue.preemptor is not None and queue.preemptor.workload.name,
             )
             for queue in self._queues.values()
-        )
-
-    def restore(self, pending: Iterable[Pending]) -> None:
-        """Put workloads in as they waited."""
-        for each in pending:
-            queue = self._queues[each.workload.queue]
-            waiting = Waiting(each.workload, queue.node)
-            waiting.goes_on, waiting.assigned_cycle = each.goes_on, each.assigned_cycle
-            waiting.freed_since = each.freed_since
-            if each.expects_victims:
-                self.preempts(waiting)
-            if each.aside:
-                queue.aside[each.workload.name] = waiting
-                queue.shapes.add(waiting.shape)
-                continue
-            queue.push(waiting)
-
-    def pending(self) -> tuple[Pending, ...]:
-        """All that wait, by queue, the active first and in their order."""
-        return tuple(
-            Pending(each.workload, aside, each is queue.preemptor, each.goes_on, each.assigned_cycle, each.freed_since)
-            for queue in self._queues.values()
-            for aside, members in ((False, queue.active), (True, queue.aside))
-            for each in sorted(members.values(), key=lambda waiting: waiting.key)
         )

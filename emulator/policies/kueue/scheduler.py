@@ -32,7 +32,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from emulator.policies.kueue.binding import Binder, Bound
+from emulator.policies.kueue.binding import Binder
 from emulator.policies.kueue.controller import Controller
 from emulator.policies.kueue.cycle import Decision, Outcome
 from emulator.policies.kueue.model import Counts, Flavors, first_name
@@ -494,7 +494,7 @@ class KueueScheduler(Scheduler):
             return
         for found in self._binder.bind(now_ns):
             job = self._jobs[found.workload]
-            if isinstance(found, Bound):
+            if found.places:
                 yield from self._explain_wait(job, "")
                 places = [(job.groups[podset], node) for podset, node in found.places]
                 job.stay = JobPlacement(found.workload, places, job.why, renews=True)
@@ -524,7 +524,7 @@ class KueueScheduler(Scheduler):
         snapshot.reserve(job.held, self._in_cells(job, would_keep - job.kept))
         job.kept, job.why = would_keep, "\n".join(why(decision))
         if job.minimum_runtime_ns:
-            job.held.spared_until_ns = job.held.admitted.reserved_ns + job.minimum_runtime_ns
+            job.held.spared_until_ns = job.held.reserved_ns + job.minimum_runtime_ns
             heappush(self._spared, (job.held.spared_until_ns, self._controller.cycles, name, job.held))
         return self._phases.reserved(job.life, job.flavors, now_ns)
 

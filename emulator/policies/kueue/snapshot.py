@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from emulator.policies.kueue.model import Admitted, Counts
-from emulator.sites.kueue import Cluster, ClusterQueue, Cohort, PodSet, StopPolicy
+from emulator.policies.kueue.model import Counts, Flavors
+from emulator.sites.kueue import Cluster, ClusterQueue, Cohort, PodSet, StopPolicy, Workload
 
 Amounts = Mapping[int, int]
 """By cell."""
@@ -27,15 +27,19 @@ NOTHING: Share = (False, 0.0)
 class Held:
     """An admitted workload with what it uses, by cell."""
 
-    __slots__ = ("admitted", "amounts", "evicted", "key", "node", "spared_until_ns", "workload")
+    __slots__ = ("amounts", "evicted", "flavors", "key", "node", "reserved_ns", "spared_until_ns", "workload")
 
-    def __init__(self, admitted: Admitted, node: Node, cells: Mapping[tuple[str, str], int]) -> None:
-        self.admitted = admitted
-        self.workload = admitted.workload
+    def __init__(
+        self, workload: Workload, flavors: Flavors, reserved_ns: int, node: Node, amounts: dict[int, int]
+    ) -> None:
+        self.workload = workload
+        self.flavors = flavors
+        self.reserved_ns = reserved_ns
         self.node = node
-        self.amounts = amounts_of(admitted.workload.podsets, admitted.flavors, cells, admitted.counts)
-        self.evicted = admitted.evicted
-        self.key = (not admitted.evicted, admitted.workload.priority, -admitted.reserved_ns, admitted.workload.name)
+        self.amounts = amounts
+        self.evicted = False
+        """Whether its eviction is under way: it still holds its quota."""
+        self.key = (True, workload.priority, -reserved_ns, workload.name)
         """Who goes first among candidates of one kind."""
         self.spared_until_ns = 0
         """Nobody may preempt it before: it has not run for its minimum."""
@@ -176,15 +180,11 @@ class Node:
 class Snapshot:
     """The tree, and the admitted workloads of each queue."""
 
-    def __init__(
-        self, cluster: Cluster, admitted: Iterable[Admitted] = (), others: Sequence[Mapping[str, str]] = ()
-    ) -> None:
-        """``others``: further flavors that will be asked about, if no queue has them."""
-        admitted = tuple(admitted)
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.fair = cluster.fair_sharing
         self.flavors = {each.name: each for each in cluster.flavors}
-        self.cells = _cells(cluster, [*others, *(chosen for each in admitted for chosen in each.flavors)])
+        self.cells = _cells(cluster)
         self.resource_of = [resource for _, resource in self.cells]
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
@@ -198,12 +198,11 @@ class Snapshot:
         self._ranked: dict[Node, list[Held]] = {}
         self._lowest: dict[Node, float] = {}
         """``ranked`` and ``lowest_priority``, of queues and trees in which nothing has changed since."""
-        for each in admitted:
-            self.admit(each)
 
-    def admit(self, admitted: Admitted) -> None:
+    def admit(self, workload: Workload, flavors: Flavors, reserved_ns: int, counts: Counts = ()) -> None:
         """A workload gets its quota."""
-        held = Held(admitted, self.queues[admitted.workload.queue], self.cells)
+        amounts = amounts_of(workload.podsets, flavors, self.cells, counts)
+        held = Held(workload, flavors, reserved_ns, self.queues[workload.queue], amounts)
         self.held[held.node.name][held.workload.name] = held
         self.put(held)
         self._changed(held.node)
@@ -365,8 +364,8 @@ def amounts_of(
     return amounts
 
 
-def _cells(cluster: Cluster, others: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], int]:
-    """The number of each (flavor, resource) that the cluster or a workload names."""
+def _cells(cluster: Cluster) -> dict[tuple[str, str], int]:
+    """The number of each (flavor, resource) that the cluster names."""
     pairs = [
         (flavor.name, resource)
         for of in (*cluster.cohorts, *cluster.queues)
@@ -374,5 +373,4 @@ def _cells(cluster: Cluster, others: Iterable[Mapping[str, str]]) -> dict[tuple[
         for flavor in group.flavors
         for resource in (*group.resources, *flavor.quotas)
     ]
-    pairs += [(flavor, resource) for chosen in others for resource, flavor in chosen.items()]
     return {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
