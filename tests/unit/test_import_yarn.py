@@ -397,6 +397,21 @@ class TestContainersOfSeveralSizes:
         assert [job.facts.master_request for job in jobs] == [(), (3000, 2000)], "in whole steps of 1 GB"
         assert all(row.finish_ns is not None for row in simulated_history(resolve(experiment)).jobs)
 
+    def test_executors_have_their_own_size_beside_a_master_of_another(self, tmp_path: Path) -> None:
+        """Spark's: a master of 1 GB and a core for 100 s, and three executors of 5 GB and 4 cores for 90 s."""
+        held = {"allocatedMB": 1024 + 3 * 5120, "allocatedVCores": 1 + 3 * 4, "runningContainers": 4}
+        used = {"memorySeconds": 1024 * 100 + 3 * 5120 * 90, "vcoreSeconds": 100 + 3 * 4 * 90}
+        of_master = {"resourceUsagesByPartition": [{"amUsed": {"memory": 1024, "vCores": 1}}]}
+        known = read(self.applications(tmp_path, **held, **used, resourceInfo=of_master), "yarn").jobs[1]
+        assert (known.memory_bytes, known.cpu_thousandths) == (5 * 2**30, 4000)
+        assert known.lengths_ns("reduce") == (90 * 10**9,) * 3
+        average = read(self.applications(tmp_path, **held, **used), "yarn").jobs[1]
+        assert (average.memory_bytes, average.cpu_thousandths) == (4 * 2**30, 3000), "of all four"
+        only_master = {"allocatedMB": None, "allocatedVCores": 1, "runningContainers": 1, "resourceInfo": of_master}
+        ended = read(self.applications(tmp_path, **used, **only_master), "yarn").jobs[1]
+        assert (ended.memory_bytes, ended.cpu_thousandths) == (5120 * 2**20 // 4, None), "of a core each"
+        assert sum(ended.lengths_ns("reduce")) == pytest.approx(3 * 4 * 90 * 10**9)
+
     def test_an_application_master_that_fits_no_node_is_refused(self, tmp_path: Path) -> None:
         too_large = [{"partitionName": "", "amUsed": {"memory": 17000, "vCores": 1}}]
         apps = self.applications(tmp_path, resourceInfo={"resourceUsagesByPartition": too_large})
@@ -605,7 +620,8 @@ def test_what_else_decides_is_said(tmp_path: Path) -> None:
         properties["yarn.scheduler.capacity.resource-calculator"] = calculator
         found = imported(scheduler=hadoop(tmp_path, "cs.xml", properties), apps=tmp_path / "apps.json")
         whys.append(Counter(each.why for each in found.losses if each.effect is Effect.DECIDES))
-    assert [sum(count for why, count in each.items() if "virtual cores" in why) for each in whys] == [0, 1]
+    assert [sum(count for why, count in each.items() if "virtual cores of abs" in why) for each in whys] == [0, 1]
+    assert [sum(count for why, count in each.items() if "one each is assumed" in why) for each in whys] == [0, 7]
     assert [sum(count for why, count in each.items() if "Spark" in why) for each in whys] == [6, 6]
 
 

@@ -2,11 +2,13 @@
 
 The answer says how long each application took and what it used, but not what its containers did.  The importer assumes:
 
-- A container has the virtual cores and the memory of those that the application holds now, on average.  Of one that has
-  ended, nothing says so: each is one virtual core, as in Hadoop's default calculator.  So ``vcoreSeconds`` over the
-  cores of a container are container seconds.
-- The ApplicationMaster held one container from launch to end.  The rest is the work of the other containers.  Its size
-  is ``amUsed`` of ``resourceInfo``, which only the CapacityScheduler says, and only of an application that runs.
+- The ApplicationMaster held one container from launch to end.  Its size is ``amUsed`` of ``resourceInfo``, which only
+  the CapacityScheduler says, and only of an application that runs.  Else it is a container like the others.
+- The other containers did the rest.  They have the memory and the virtual cores of those that the application holds
+  now, on average, without its ApplicationMaster if that size is known: so executors of Spark, which are alike, have
+  their own size.  Of an application that has ended, nothing says the cores: each container has one, as in Hadoop's
+  default calculator, and the memory is ``memorySeconds`` over container seconds.  So ``vcoreSeconds`` over the cores of
+  a container are container seconds.
 - The other containers ran in parallel all the time.  So there are as many tasks as containers held on average, each
   with an equal part of the work.  All are reduces, so that they can be preempted.
 
@@ -41,7 +43,9 @@ HEADER = Header(
         "queue": measured("queue"),
         "user": measured("user"),
         "priority": measured("priority, else applicationPriority"),
-        "memory_bytes": modelled("memorySeconds / container seconds: the average container"),
+        "memory_bytes": modelled(
+            "allocatedMB / runningContainers, else memorySeconds / container seconds: the average one"
+        ),
         "cpu_thousandths": measured("allocatedVCores / runningContainers, of an application that runs"),
         "master_memory_bytes": measured("resourceInfo: amUsed, of an application that runs"),
         "master_cpu_thousandths": measured("resourceInfo: amUsed, of an application that runs"),
@@ -103,9 +107,9 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     ran_ns = elapsed_ns if start_ns is None else max(0, submit_ns + elapsed_ns - start_ns)
     vcore_s = whole(value.get("vcoreSeconds"), f"{where}.vcoreSeconds", MAX_LENGTH_NS // _S * MAX_TASKS)
     memory_mb_s = whole(value.get("memorySeconds"), f"{where}.memorySeconds", MAX_BYTES)
-    vcores, master = _vcores(value, where), _master(value.get("resourceInfo"), f"{where}.resourceInfo")
-    container_ns = vcore_s * _S // (vcores or 1)
-    work_ns = container_ns - ran_ns
+    master = _master(value.get("resourceInfo"), f"{where}.resourceInfo")
+    held_mb, vcores = _held(value, where, master or (0, 0))
+    work_ns = (vcore_s * _S - (master[1] if master else vcores or 1) * ran_ns) // (vcores or 1)
     if work_ns <= 0:
         return None
     tasks = min(MAX_TASKS, max(1, round(work_ns / ran_ns) if ran_ns else 1))
@@ -113,6 +117,8 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     if not 0 < length_ns <= MAX_LENGTH_NS:
         raise BrokenRow(f"{where}.vcoreSeconds", f"makes tasks of {length_ns / 1e9:g} s")
     facts[SPARK] += text(value.get("applicationType"), f"{where}.applicationType") == "SPARK"
+    of_master = (master[0] * ran_ns, 0) if master else (0, ran_ns)  # if its size is not known, it is like the others
+    average_bytes = (memory_mb_s * _S - of_master[0]) * 2**20 // (work_ns + of_master[1])
     priority = value.get("priority", value.get("applicationPriority"))
     return WorkloadJob(
         name,
@@ -120,7 +126,7 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
         queue=text(value.get("queue"), f"{where}.queue"),
         user=text(value.get("user"), f"{where}.user"),
         priority=None if priority is None else whole(priority, f"{where}.priority", 10**9, -1),
-        memory_bytes=min(MAX_BYTES, memory_mb_s * 2**20 * _S // container_ns) or None,
+        memory_bytes=min(MAX_BYTES, held_mb * 2**20 if held_mb else max(0, average_bytes)) or None,
         cpu_thousandths=None if vcores is None else 1000 * vcores,
         master_memory_bytes=master and master[0] * 2**20,
         master_cpu_thousandths=master and 1000 * master[1],
@@ -131,11 +137,17 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     )
 
 
-def _vcores(value: dict[str, Any], where: str) -> int | None:
-    """Virtual cores of one of the containers that it holds now, on average; None: it holds none."""
-    counts = (value.get("allocatedVCores"), value.get("runningContainers"))
-    held, containers = (0 if count is None else whole(count, where, MAX_TASKS * 1000, -1) for count in counts)
-    return max(1, round(held / containers)) if held > 0 and containers > 0 else None
+def _held(value: dict[str, Any], where: str, master: tuple[int, int]) -> tuple[int | None, int | None]:
+    """Memory, in MiB, and virtual cores of one of the containers that it holds now, on average, without ``master`` if
+    that is not (0, 0); None: the answer does not say it."""
+    most = {"allocatedMB": MAX_BYTES >> 20, "allocatedVCores": MAX_TASKS * 1000, "runningContainers": MAX_TASKS * 1000}
+    held_mb, held, containers = (
+        0 if value.get(key) is None else whole(value[key], f"{where}.{key}", limit, -1) for key, limit in most.items()
+    )
+    memory_mb, vcores, others = held_mb - master[0], held - master[1], containers - any(master)
+    if others <= 0 or vcores <= 0:
+        return None, None
+    return (memory_mb // others if memory_mb > 0 else None), max(1, round(vcores / others))
 
 
 def _master(value: Any, where: str) -> tuple[int, int] | None:

@@ -222,6 +222,10 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     has_users = bool(jobs) and all(job.user for job in jobs)
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
     allocated, cores = as_allocated(jobs, least_mb), _cores(settings, fair)
+    for job in jobs if cores is not None else ():
+        if job.cpu_thousandths is None:
+            what = f"application {printable(job.job[:60])}"
+            imported.losses.append(Loss(what, str(sources.apps), _NO_CORES, Effect.DECIDES, _APPLICATIONS))
     if imported.applications is not None and len(set(_sizes(allocated, has_cores=cores is not None))) > 1:
         imported.applications.jobs = allocated
         cluster = _sized_cluster(settings, cores, nodes, node_mb, least_mb, imported)
@@ -274,6 +278,10 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     return imported
 
 
+_NO_CORES = (
+    "the virtual cores of its containers are not known, so one each is assumed; the ResourceManager says them only of"
+    " an application that runs"
+)
 _ONLY_MEMORY = (
     "virtual cores of absolute capacities are not modelled: a queue has the share of all that it has of memory"
 )
