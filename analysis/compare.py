@@ -370,12 +370,8 @@ def run_both(before: Path, after: Path, directory: Path, say: Callable[[str], No
     return found[0], found[1]
 
 
-def before_and_after(before: Path, after: Path) -> tuple[Side, Side]:
-    """The two runs.  Raises ConfigError."""
-    return _evicted_side(before), _evicted_side(after)
-
-
-def _evicted_side(path: Path) -> Side:
+def evicted_side(path: Path) -> Side:
+    """One run.  Raises ConfigError."""
     run = the_run(path).path
     evicted = [each for each in evictions(path) if each.outcome != "ended"]
     last = {row["job"]: row for row in rows_of(run, "attempts") if row["kind"] == POD}
@@ -402,11 +398,6 @@ def _eviction_json(eviction: Eviction) -> dict[str, Any]:
 
 def _job_names(evictions: Iterable[Eviction]) -> list[str]:
     return sorted({each.job for each in evictions})
-
-
-def write_evictions(before: Side, after: Side, directory: Path) -> None:
-    """Write ``compare.json`` with the evictions alone, where no job is to be compared.  Raises RunError."""
-    write_json(directory / "compare.json", {"evictions": evictions_json(before, after)})
 
 
 def evictions_table(*sides: Side) -> Table:

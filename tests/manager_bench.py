@@ -1,9 +1,12 @@
-"""A ResourceManager driven by hand, with the messages that nodes and ApplicationMasters would send."""
+"""Machines driven by hand; a ResourceManager with the messages that nodes and ApplicationMasters would send."""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from simulated import SECOND_NS
 
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.effects import Effect, Send
 from emulator.core.messages import (
     AllocateResponse,
@@ -18,25 +21,34 @@ from emulator.core.messages import (
     SubmitJob,
     Tick,
 )
+from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.vocabulary import JobFacts, map_reduce
 
+MachineT = TypeVar("MachineT", NodeManager, ResourceManager, ApplicationMaster)
 
-class Bench:
-    """A ResourceManager, and a clock that advances one second with each message."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.machine = ResourceManager(settings)
-        self.now_ns = 0
-        self.answers: dict[str, int] = {}
-        self(Start())
+class MachineBench(Generic[MachineT]):
+    """A machine on its own, and a clock that advances one second with each message."""
+
+    machine: MachineT
+    now_ns = 0
 
     def __call__(self, message: Message) -> list[Effect]:
         self.now_ns += SECOND_NS
         effects = self.machine.handle(message, self.now_ns)
         self.machine.validate_state()
         return effects
+
+
+class Bench(MachineBench[ResourceManager]):
+    """A ResourceManager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.machine = ResourceManager(settings)
+        self.answers: dict[str, int] = {}
+        self(Start())
 
     def node(self, node: str = "node-1", *freed: ContainerReport) -> list[Effect]:
         return self(NodeHeartbeat(node, self.now_ns + SECOND_NS, freed))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet
 
-from emulator.core.machine import Machine
+from emulator.core.machine import StateMachine
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import Record
 from emulator.records.replay import whole_records
@@ -46,7 +46,7 @@ class RunResults:
         experiment = load_experiment(self.out / "experiment.yaml")
         return list(whole_records(self.out / "journal.jsonl.zst", resolve(experiment)))
 
-    def machine(self, address: str) -> Machine:
+    def machine(self, address: str) -> StateMachine:
         """A new machine like the run's, from the resolved experiment."""
         run = resolve(load_experiment(self.out / "experiment.yaml"))
         return make_machine(address, run.settings, run.jobs_by_name)

@@ -13,7 +13,7 @@ from emulator.chaos.invariants import Invariants
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskState
 from emulator.core.job import JobSpec
-from emulator.core.machine import Machine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     ContainerState,
@@ -257,7 +257,7 @@ class CheckedCluster(SimulatedCluster):
         if isinstance(machine, ApplicationMaster):
             assert self.masters.setdefault(machine.job, machine) is machine, f"{machine.job} has had two states"
 
-    def _check_journal_restores(self, address: str, machine: Machine) -> None:
+    def _check_journal_restores(self, address: str, machine: StateMachine) -> None:
         """Its journal, given to a new machine, must restore the state it had when it died."""
         fresh = make_machine(address, self.settings, self.jobs)
         for record in self.records:

@@ -23,16 +23,8 @@ from emulator.files.strict import Strict, written_as
 from emulator.files.yaml_positions import Document, read_document
 
 
-class Quick(Strict):
-    """A part to run instead of all, for a first look."""
-
-    live_repeats: Annotated[int, Field(ge=1)]
-    points: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Points of the grid."""
-
-
 class OtherForm(Strict):
-    """What is other about a figure where it is not run as it is: live, or small."""
+    """What is other about a figure where it is not run as it is: live, small, or only a part for a first look."""
 
     experiment: str | None = None
     """A file of ``workloads/catalog``; null: the figure's."""
@@ -40,7 +32,9 @@ class OtherForm(Strict):
     """Points of the grid; null: all."""
     set: dict[str, Any] = Field(default_factory=dict)
     """Settings of this form alone."""
-    about: str
+    live_repeats: Annotated[int, Field(ge=1)] | None = None
+    """Null: the figure's."""
+    about: str = ""
 
 
 class Grid(Strict):
@@ -103,7 +97,7 @@ class FigureDefinition(Strict):
     """Seeds, from 1, of its simulations."""
     live_repeats: Annotated[int, Field(ge=1)] | None = None
     """Seeds of its live runs; null: the five repeats of most papers."""
-    quick: Quick | None = None
+    quick: OtherForm | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """The time scale at which it is always run: 1 if it shows real time."""
     experiment: str | None = None
@@ -151,9 +145,7 @@ class FigureDefinition(Strict):
 
     def quickly(self) -> FigureDefinition:
         """The figure with only the points and cells of a first look."""
-        if self.quick is None:
-            return self
-        return self._with_points(self.quick.points).model_copy(update={"live_repeats": self.quick.live_repeats})
+        return self if self.quick is None else self.in_form(self.quick)
 
     def fully(self) -> FigureDefinition:
         """As large as the paper's."""
@@ -166,10 +158,13 @@ class FigureDefinition(Strict):
     def in_form(self, form: OtherForm) -> FigureDefinition:
         """As it is in one of its other forms."""
         figure = self if form.points is None else self._with_points(form.points)
-        about = f"{self.about.strip()}  {form.about.strip()}"
-        settings = {**self.set, **form.set}
-        experiment = form.experiment or self.experiment
-        return figure.model_copy(update={"experiment": experiment, "about": about, "set": settings})
+        changes = {
+            "about": f"{self.about.strip()}  {form.about.strip()}" if form.about else self.about,
+            "set": {**self.set, **form.set},
+            "experiment": form.experiment or self.experiment,
+            "live_repeats": form.live_repeats or self.live_repeats,
+        }
+        return figure.model_copy(update=changes)
 
     def _with_points(self, points: tuple[str, ...]) -> FigureDefinition:
         """Without the other points of the grid, and the cells that are of them."""

@@ -89,7 +89,8 @@ def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
         repeats = figure.sim_repeats or 0
         return min(repeats, ROUNDS["sim"][0]) if quick else repeats
     if quick:
-        return ROUNDS["live"][0] if figure.quick is None else figure.quick.live_repeats
+        repeats = None if figure.quick is None else figure.quick.live_repeats
+        return repeats or ROUNDS["live"][0]
     return figure.live_repeats or LIVE_REPEATS
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -127,24 +127,30 @@ def finding(claim: Claim, part: str | None, spread: Spread | None) -> Finding:
 
 def _accepted_range(claim: Claim, part: str | None) -> tuple[float, float]:
     """The least and the greatest value of a part that hold: what ``misses`` accepts, as a range."""
-    published, least, most = claim.published_of(part), -math.inf, math.inf
+    published, limits = claim.published_of(part), [limit[:2] for limit in _limits(claim, part, 0.0)]
+    if published:
+        limits.append((0.0, math.inf) if published > 0 else (-math.inf, 0.0))
+    return max((low for low, _ in limits), default=-math.inf), min((high for _, high in limits), default=math.inf)
+
+
+def _limits(claim: Claim, part: str | None, mean: float) -> Iterator[tuple[float, float, str]]:
+    """What is accepted of a part of a claim: the least and the greatest value, and what a mean outside misses."""
+    published = claim.published_of(part)
     for kind, limit in claim.accept.items():
         name, _, side = kind.rpartition("_")
-        low, high = -math.inf, math.inf
         if kind == "within_absolute":
-            low, high = _around(published, limit)
+            yield *_around(published, limit), f"{mean:.4g} is not within {limit:g} of the published {published}"
         elif name and name != part:
             continue
+        elif side == "within" and published:
+            missed = f"{mean / published - 1:+.1%} from the published figure, more than {limit:.0%}"
+            yield *_around(published, limit * abs(published)), missed
         elif side == "within":
-            low, high = _around(published or None, limit * abs(published or 0.0))
+            yield *_around(None, 0.0), f"there is no published figure to compare with (within {limit:.0%})"
         elif side == "min":
-            low = limit
+            yield limit, math.inf, f"{mean:.4g} is below {limit:g}"
         elif side == "max":
-            high = limit
-        least, most = max(least, low), min(most, high)
-    if published:
-        least, most = (max(least, 0.0), most) if published > 0 else (least, min(most, 0.0))
-    return least, most
+            yield -math.inf, limit, f"{mean:.4g} is above {limit:g}"
 
 
 def _around(published: Value, distance: float) -> tuple[float, float]:
@@ -187,23 +193,12 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
     published = claim.published_of(part)
     if _wrong_sign(published, mean):
         return f"{of_part}{mean:.4g} has the wrong sign, {published:g} is published"
-    for kind, limit in claim.accept.items():
-        name, _, side = kind.rpartition("_")
-        if kind == "within_absolute":
-            if published is None or abs(mean - published) > limit + _ROUNDING:
-                return f"{of_part}{mean:.4g} is not within {limit:g} of the published {published}"
-        elif name and name != part:
-            continue
-        elif side == "within":
-            if not published:
-                return f"{of_part}there is no published figure to compare with (within {limit:.0%})"
-            if abs(mean / published - 1) > limit + _ROUNDING:
-                return f"{of_part}{mean / published - 1:+.1%} from the published figure, more than {limit:.0%}"
-        elif side == "min" and mean < limit - _ROUNDING:
-            return f"{of_part}{mean:.4g} is below {limit:g}"
-        elif side == "max" and mean > limit + _ROUNDING:
-            return f"{of_part}{mean:.4g} is above {limit:g}"
-    return ""
+    outside = (
+        missed
+        for least, most, missed in _limits(claim, part, mean)
+        if not least - _ROUNDING <= mean <= most + _ROUNDING
+    )
+    return next((f"{of_part}{missed}" for missed in outside), "")
 
 
 def _number(claim: Claim, variant: str, cell: Measured) -> Finding:

@@ -254,7 +254,7 @@ def slurm(
         > assoc.txt
       natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --qos qos.txt --assoc assoc.txt --out mine.yaml
     """
-    from workloads.slurm.site import read_slurm
+    from workloads.slurm.sacct import read_slurm
 
     _check_out(out)
     site, losses = read_slurm(conf, sacct, qos, assoc, since)

@@ -50,6 +50,7 @@ def compare(
     from analysis import compare as comparisons
     from analysis.run_paths import find_runs, read_summary
     from emulator.display.basis import basis_of_run, head_answer
+    from emulator.files.whole_files import write_json
 
     directory = claimed(context, "compare", out) if a.is_file() and b.is_file() else None
     if directory is not None:
@@ -58,7 +59,7 @@ def compare(
     try:
         comparison = comparisons.compare_runs(*sides, quantity)
     except comparisons.NothingInCommonError as error:  # pods of a cluster as it stands may never end
-        comparison, evicted = None, comparisons.before_and_after(a, b)
+        comparison, evicted = None, [*map(comparisons.evicted_side, (a, b))]
         if not comparisons.differ(*evicted):
             raise
         warn(str(error).partition(",")[0] + "; who is evicted is compared all the same")
@@ -66,13 +67,13 @@ def compare(
     for basis in dict.fromkeys(basis_of_run(read_summary(find_runs([side])[0].path)) for side in (a, b)):
         head_answer(basis, strict)
     if comparison is None:
-        comparisons.write_evictions(*evicted, directory)
+        write_json(directory / "compare.json", {"evictions": comparisons.evictions_json(*evicted)})
         for table in (comparisons.evictions_table(*evicted), *comparisons.changes_tables(*evicted)):
             results_console().print(table)
         say(f"results in {directory}")
         return
     pair = comparison.pair
-    evicted = None if pair is None else comparisons.before_and_after(*(pair if sides == (a, b) else pair[::-1]))
+    evicted = None if pair is None else [*map(comparisons.evicted_side, pair if sides == (a, b) else pair[::-1])]
     more = {} if evicted is None else {"evictions": comparisons.evictions_json(*evicted)}
     comparisons.write_comparison(comparison, directory, more)
     console = results_console()

@@ -26,7 +26,6 @@ class Client(StateMachine):
 
     def __init__(self, jobs: tuple[JobSpec, ...]) -> None:
         super().__init__(CLIENT)
-        self.heartbeat = None
         self.states: dict[str, JobState] = {}
         by_time = [job for job in jobs if job.submit_when is None]
         self._unsubmitted = deque(sorted(by_time, key=lambda job: job.submit_ns))
@@ -71,10 +70,6 @@ class Client(StateMachine):
         self._submitted.pop(message.job, None)
         self.states[message.job] = message.state
         return [] if self._unfinished else [AllFinished()]
-
-    def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """It has no heartbeat."""
-        return None
 
     def validate_state(self) -> None:
         """Every job that has ended was submitted."""

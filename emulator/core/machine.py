@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -43,62 +43,27 @@ class Symbol(Enum):
     __hash__ = object.__hash__
 
 
-class Machine(Protocol):
-    """One role (ResourceManager, NodeManager, ApplicationMaster, Client) as a pure state machine."""
-
-    address: str
-
-    @property
-    def revision(self) -> int:
-        """Grows with every change of state; an empty heartbeat and its response do not change it."""
-        ...
-
-    def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Handle one message at emulated time ``now_ns``; returns what the driver must do."""
-        ...
-
-    def validate_state(self) -> None:
-        """Raise AssertionError if an invariant of the machine does not hold; used by tests and ``--strict``."""
-        ...
-
-
-class PeriodicMachine(Machine, Protocol):
-    """A machine that gets ``Tick`` from its driver at the times of ``heartbeat``, or only at those that may matter."""
-
-    @property
-    def heartbeat(self) -> Phase | None:
-        """When it gets ``Tick``; None: never."""
-        ...
-
-    @property
-    def received_id(self) -> int:
-        """Id of the last news of the ResourceManager that it has received; -1 if it never waits for any."""
-        ...
-
-    def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """From when on its heartbeats may say or change something, as known at ``now_ns``; None: never.
-
-        The time is never too late: before it, while nothing happens to the machine, each heartbeat is empty.  Drivers
-        that leave empty heartbeats out ask for it.
-        """
-        ...
-
-
 class StateMachine:
-    """Base of the machines: passes each message to its handler, and counts the revision."""
+    """One role (ResourceManager, NodeManager, ApplicationMaster, Client) as a pure state machine.
+
+    It passes each message to its handler, and counts the revision.  Its driver sends it ``Tick`` at the times of
+    ``heartbeat``, or only at those that may matter.
+    """
 
     address: str
+    heartbeat: Phase | None = None
+    """When it gets ``Tick``; None: never."""
     handlers: ClassVar[Mapping[type[Message], Callable[[Any, Any, int], list[Effect]]]]
     """By the type of the message: ``handler(machine, message, now_ns)``."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.revision = 0
-        """Grows with every message that changes something."""
+        """Grows with every message that changes something; an empty heartbeat and its response change nothing."""
         self._skips_journal = False
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Take one message; see ``Machine``."""
+        """Handle one message at emulated time ``now_ns``; returns what the driver must do."""
         handler = self.handlers.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for this machine")
@@ -111,12 +76,23 @@ class StateMachine:
 
     @property
     def received_id(self) -> int:
-        """See ``PeriodicMachine``."""
+        """Id of the last news of the ResourceManager that it has received; -1 if it never waits for any."""
         return -1
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """From when on its heartbeats may say or change something, as known at ``now_ns``; None: never.
+
+        The time is never too late: before it, while nothing happens to the machine, each heartbeat is empty.  Drivers
+        that leave empty heartbeats out ask for it.
+        """
+        return None
 
     def skip_journal(self) -> None:
         """The message being handled (a tick, a heartbeat or a response) has changed nothing."""
         self._skips_journal = True
+
+    def validate_state(self) -> None:
+        """Raise AssertionError if an invariant of the machine does not hold; used by tests and ``natjam chaos``."""
 
 
 class IllegalTransition(Exception):

@@ -34,7 +34,7 @@ import msgspec
 import zstandard
 
 from emulator.core.effects import Effect, Send
-from emulator.core.machine import IllegalTransition, Machine
+from emulator.core.machine import IllegalTransition, StateMachine
 from emulator.core.messages import (
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -105,19 +105,9 @@ class JournalEnd(Frozen):
     """The SHA-256 of the effects of all records, if the journal leaves them out."""
 
 
-class EffectsDigest:
-    """The SHA-256 of effects, record by record."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def add(self, of_records: Sequence[tuple[Effect, ...]]) -> None:
-        """Add the effects of the next records."""
-        self._digest.update(_encoder.encode_lines(of_records))
-
-    def hexdigest(self) -> str:
-        """The SHA-256 of all effects so far."""
-        return self._digest.hexdigest()
+def encode_effects(of_records: Sequence[tuple[Effect, ...]]) -> bytes:
+    """The effects of some records, in the form of which a journal of messages has the SHA-256."""
+    return _encoder.encode_lines(of_records)
 
 
 def encode_record(record: Record) -> bytes:
@@ -162,7 +152,7 @@ class JournalWriter:
         self._records: list[Record] = []
         """Records that are not encoded yet."""
         self._digest = hashlib.sha256()
-        self._effects = EffectsDigest() if header.journal == "messages" else None
+        self._effects = hashlib.sha256() if header.journal == "messages" else None
         self._counts: Counter[str] = Counter()
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
@@ -181,7 +171,7 @@ class JournalWriter:
         if self._effects is None:
             self._write_lines(records)
         else:
-            self._effects.add([record.effects for record in records])
+            self._effects.update(encode_effects([record.effects for record in records]))
             self._write_lines([Record(record.t_ns, record.seq, record.actor, record.message) for record in records])
         records.clear()
 
@@ -225,13 +215,14 @@ class JournalWriter:
         self.close()
 
 
-def read_journal(path: Path, made: EffectsDigest | None = None) -> tuple[JournalHeader, Iterator[Record]]:
+def read_journal(path: Path, made: hashlib._Hash | None = None) -> tuple[JournalHeader, Iterator[Record]]:
     """The header of a journal, and its records, read lazily.
 
     Args:
         path: of the journal.
-        made: for a journal of messages: the caller adds the effects of each record to it before it asks for the next.
-            At the end they must be equal to those of the run; if not, EffectsDiffer is raised.
+        made: for a journal of messages, a SHA-256: the caller adds the effects of each record to it
+            (``encode_effects``) before it asks for the next.  At the end it must be that of the run; if not,
+            EffectsDiffer is raised.
 
     Raises:
         JournalError: there is no such file, or a line is wrong; the error names it.  A truncated file yields its whole
@@ -258,7 +249,7 @@ def _versioned_header(line: bytes) -> JournalHeader:
     return msgspec.convert(value, JournalHeader)
 
 
-def _read_records(path: Path, header: bytes, lines: Iterator[bytes], made: EffectsDigest | None) -> Iterator[Record]:
+def _read_records(path: Path, header: bytes, lines: Iterator[bytes], made: hashlib._Hash | None) -> Iterator[Record]:
     digest, counts, number = hashlib.sha256(header + b"\n"), Counter[str](), 1
     for number, line in enumerate(lines, start=2):
         try:
@@ -349,7 +340,7 @@ _LAST_RECORDS = 4
 class Recorder:
     """Runs one machine, and passes every record to be kept to ``sink``; both engines use it."""
 
-    def __init__(self, machine: Machine, sink: Callable[[Record], None]) -> None:
+    def __init__(self, machine: StateMachine, sink: Callable[[Record], None]) -> None:
         self.machine = machine
         self.seq = 0
         """Number of the next record."""

@@ -15,11 +15,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from emulator.core.effects import Effect
-from emulator.core.machine import Machine
-from emulator.core.messages import Message
+from emulator.core.machine import StateMachine
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
-from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
+from emulator.records.journal import EffectsDiffer, JournalError, Record, encode_effects, read_journal
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
 from emulator.resolved import Resolved, make_machine, resolve
 from emulator.vocabulary import Frozen
@@ -30,28 +29,25 @@ class Divergence(Frozen):
 
     number: int
     """Number of the record among all given records, from 1."""
-    actor: str
-    seq: int
-    t_ns: int
-    message: Message
-    expected: tuple[Effect, ...]
-    """The effects in the journal."""
+    record: Record
+    """The record, as it is in the journal."""
     got: tuple[Effect, ...] | None
     """The effects that the fresh machine returned; None if it was not called, or raised."""
     problem: str
     """A description of the difference."""
 
     def __str__(self) -> str:
-        place = f"record {self.number} ({self.actor}, seq {self.seq}, at {self.t_ns / 1e9:.9f} s)"
-        return f"{place}: {self.problem}\n  message  {self.message}"
+        of = self.record
+        place = f"record {self.number} ({of.actor}, seq {of.seq}, at {of.t_ns / 1e9:.9f} s)"
+        return f"{place}: {self.problem}\n  message  {of.message}"
 
 
-def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machine]) -> Iterator[Record]:
+def with_effects(records: Iterable[Record], make_machine: Callable[[str], StateMachine]) -> Iterator[Record]:
     """Records of a journal of messages, with the effects that fresh machines return.
 
     Raises JournalError if a machine raises anything.
     """
-    machines: dict[str, Machine] = {}
+    machines: dict[str, StateMachine] = {}
     for record in records:
         try:
             if record.actor not in machines:
@@ -63,7 +59,7 @@ def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machin
 
 
 def replay(
-    records: Iterable[Record], make_machine: Callable[[str], Machine], made: EffectsDigest | None = None
+    records: Iterable[Record], make_machine: Callable[[str], StateMachine], made: hashlib._Hash | None = None
 ) -> Divergence | None:
     """The first difference between a journal and the effects of fresh machines for its messages, or None.
 
@@ -73,28 +69,24 @@ def replay(
             (the configuration does not have this actor).
         made: gets the effects of records that have no effects to compare with; see ``read_journal``.
     """
-    machines: dict[str, Machine] = {}
+    machines: dict[str, StateMachine] = {}
     next_seq: dict[str, int] = {}
     for number, record in enumerate(records, start=1):
         expected_seq = next_seq.get(record.actor, 0)
         if record.seq != expected_seq:
-            return _difference(number, record, None, f"expected seq {expected_seq}: records of this actor are missing")
+            return Divergence(number, record, None, f"expected seq {expected_seq}: records of this actor are missing")
         next_seq[record.actor] = expected_seq + 1
         try:
             if record.actor not in machines:
                 machines[record.actor] = make_machine(record.actor)
             got = tuple(machines[record.actor].handle(record.message, record.t_ns))
         except Exception as error:
-            return _difference(number, record, None, f"raised {type(error).__name__}: {error}")
+            return Divergence(number, record, None, f"raised {type(error).__name__}: {error}")
         if made is not None:
-            made.add([got])
+            made.update(encode_effects([got]))
         elif got != record.effects:
-            return _difference(number, record, got, _first_unequal(record.effects, got))
+            return Divergence(number, record, got, _first_unequal(record.effects, got))
     return None
-
-
-def _difference(number: int, record: Record, got: tuple[Effect, ...] | None, problem: str) -> Divergence:
-    return Divergence(number, record.actor, record.seq, record.t_ns, record.message, record.effects, got, problem)
 
 
 def _first_unequal(expected: tuple[Effect, ...], got: tuple[Effect, ...]) -> str:
@@ -141,10 +133,10 @@ def replay_journal(journal: Path) -> Replayed:
     """
     beside = journal.parent / EXPERIMENT_NAME
     try:
-        made = EffectsDigest()
+        made = hashlib.sha256()
         header, records = read_journal(journal, made)
         run = resolve(load_experiment(beside))
-        if run.engine == "fluid":
+        if run.experiment.engine == "fluid":
             raise ConfigError(f"{journal}: is of a fluid run, which has no machines to replay")
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(

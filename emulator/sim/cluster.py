@@ -15,7 +15,7 @@ from functools import partial
 from emulator.core import effects as fx
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -56,7 +56,7 @@ class SimulatedCluster:
         """``every_heartbeat``: also run heartbeats that say and change nothing; this makes no other difference."""
         self.kernel = Kernel()
         self.finished = False
-        self.machines: dict[str, PeriodicMachine] = {}
+        self.machines: dict[str, StateMachine] = {}
         self._settings = settings
         self.jobs = jobs
         self._sink = sink
@@ -77,7 +77,7 @@ class SimulatedCluster:
         self._external = process_of(settings.scheduler.allocation)
         self._recorders: dict[str, Recorder] = {}
         self._telling = False
-        self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
+        self._halted: dict[str, tuple[StateMachine, Recorder]] = {}
         """Machines that have died and may start again, in the state that their journals would restore."""
         self._silent_ns: dict[str, int] = {}
         """The time at which each node that is gone has died."""

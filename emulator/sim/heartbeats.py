@@ -5,7 +5,7 @@ Theory of operation
 A heartbeat that says and changes nothing leaves no trace in its machine, in the ResourceManager or in the journal, so a
 run without it is the same run; with thousands of nodes nearly all heartbeats are empty.  A heartbeat is run when
 
-* its own machine may have something to say (``PeriodicMachine.heartbeat_due_ns``);
+* its own machine may have something to say (``StateMachine.heartbeat_due_ns``);
 * the ResourceManager has something to tell its sender, or to find out (``ResourceManager.awaits``); or
 * its node has a free container and the ResourceManager has requests that a free node might serve.  Only the next of
   these nodes to send a heartbeat is woken, and after it the next one if requests are left: a request costs one
@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from emulator.core.completions import Committing, FirstKey, Launched
-from emulator.core.machine import PeriodicMachine, Phase
+from emulator.core.machine import Phase, StateMachine
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     EndReceived,
@@ -61,7 +61,7 @@ class EveryHeartbeat:
         self._times_on: Counter[str] = Counter()
         """How often each machine has been switched on or off; plans made before the last time are void."""
 
-    def add(self, machine: PeriodicMachine, rank: int) -> None:
+    def add(self, machine: StateMachine, rank: int) -> None:
         """A machine is switched on; of beats at one instant, the lower ``rank`` goes first."""
         self._times_on[machine.address] += 1
         self._plan_next(machine, rank, self._times_on[machine.address])
@@ -70,13 +70,13 @@ class EveryHeartbeat:
         """A machine will be switched off now."""
         self._times_on[address] += 1
 
-    def _plan_next(self, machine: PeriodicMachine, rank: int, times_on: int) -> None:
+    def _plan_next(self, machine: StateMachine, rank: int, times_on: int) -> None:
         if machine.heartbeat is not None:
             nominal_ns = machine.heartbeat.after(self._kernel.now_ns)
             fires_ns = nominal_ns + self._costs.timer_lag(machine.address, nominal_ns)
             self._kernel.heartbeat(fires_ns, rank, partial(self._beat, machine, rank, times_on, nominal_ns))
 
-    def _beat(self, machine: PeriodicMachine, rank: int, times_on: int, nominal_ns: int) -> None:
+    def _beat(self, machine: StateMachine, rank: int, times_on: int, nominal_ns: int) -> None:
         if self._times_on[machine.address] == times_on:
             self._run(machine.address, Tick(nominal_ns), self._kernel.now_ns)
             self._plan_next(machine, rank, times_on)
@@ -92,7 +92,7 @@ class EveryHeartbeat:
 class _MachineHeartbeats:
     """The heartbeats of one machine, identified by their due times."""
 
-    machine: PeriodicMachine
+    machine: StateMachine
     phase: Phase
     rank: int
     run_ns: int
@@ -140,7 +140,7 @@ class RelevantHeartbeats:
         """Nodes that were, since something smaller was last asked for."""
         self._smaller_asked = 0
 
-    def add(self, machine: PeriodicMachine, rank: int) -> None:
+    def add(self, machine: StateMachine, rank: int) -> None:
         if machine.heartbeat is not None:
             self._beats[machine.address] = _MachineHeartbeats(machine, machine.heartbeat, rank, self._kernel.now_ns)
         if isinstance(machine, ResourceManager):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.machine import PeriodicMachine, StateMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import NodeLost, Start, StartContainer, TimerFired
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host import MachineHost
@@ -88,14 +88,6 @@ def test_node_managers_start_in_the_order_of_their_nodes(tmp_path: Path) -> None
 class _Countdown(StateMachine):
     """It sends itself one message after another, and has set a timer that is to come last."""
 
-    heartbeat = None
-
-    def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        return None
-
-    def validate_state(self) -> None:
-        pass
-
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         return [SetTimer("last", 0, 1, is_last=True), SetTimer("other", 0, 2), self._lost(3)]
 
@@ -113,7 +105,7 @@ class _Countdown(StateMachine):
 
 
 class _CountdownHost(MachineHost):
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         return _Countdown(address)
 
 

@@ -88,12 +88,30 @@ def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
 # ---- the recorded form as our values ----
 
 
+def taints_of(given: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """The taints of a node or a flavor."""
+    return tuple(
+        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints") or ()
+    )
+
+
+def tolerations_of(given: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    """The tolerations of a pod or a flavor."""
+    return tuple(
+        Toleration(
+            each.get("key", ""),
+            Operator(each.get("operator") or "Equal"),
+            each.get("value", ""),
+            Effect(each["effect"]) if each.get("effect") else None,
+        )
+        for each in given.get("tolerations") or ()
+    )
+
+
 def node_of(given: Mapping[str, Any]) -> Node:
     """A node."""
-    taints = tuple(
-        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ())
-    )
-    return Node(given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False))
+    labels, taints = given.get("labels", {}), taints_of(given)
+    return Node(given["name"], given["capacity"], labels, taints, given.get("unschedulable", False))
 
 
 def pod_of(given: Mapping[str, Any], record: Mapping[str, Any]) -> Pod:
@@ -119,7 +137,7 @@ def pod_of(given: Mapping[str, Any], record: Mapping[str, Any]) -> Pod:
             HostPort(each["port"], each.get("protocol") or "TCP", each.get("ip") or "0.0.0.0")
             for each in given.get("ports", ())
         ),
-        tolerations=tuple(map(_toleration, given.get("tolerations", ()))),
+        tolerations=tolerations_of(given),
         anti_affinity=tuple(map(_term, given.get("anti_affinity", ()))),
         group=given.get("group", ""),
     )
@@ -215,16 +233,6 @@ def _bound(given: Mapping[str, Any], case: Mapping[str, Any]) -> Bound:
 
 def _policy(given: Mapping[str, Any]) -> Policy:
     return Policy(given.get("policy") or "PreemptLowerPriority")
-
-
-def _toleration(given: Mapping[str, Any]) -> Toleration:
-    effect = given.get("effect")
-    return Toleration(
-        given.get("key", ""),
-        Operator(given.get("operator") or "Equal"),
-        given.get("value", ""),
-        Effect(effect) if effect else None,
-    )
 
 
 # ---- cases ----

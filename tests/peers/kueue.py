@@ -33,7 +33,6 @@ from emulator.policies.kueue.scheduler import Eviction, workloads_player
 from emulator.policies.schedulers.play import End, Execution
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
-from emulator.sites.kubernetes import Effect, Operator, Taint, Toleration
 from emulator.sites.kueue import (
     DEFAULT_STRATEGIES,
     AdmissionCheck,
@@ -67,6 +66,7 @@ from emulator.vocabulary import SECOND_NS
 from tests.kueue_questions import Admitted, Incoming, State, assign, victims
 from tests.peers import played
 from tests.peers.holding import Differs, hold
+from tests.peers.kube import taints_of, tolerations_of
 from workloads.kubernetes.quantities import exact
 from workloads.kueue.state import Counting, Transformation, TransformationStrategy
 from workloads.saved import write_saved
@@ -95,8 +95,8 @@ def cluster_of(record: Mapping[str, Any]) -> Cluster:
         Flavor(
             each["name"],
             each.get("labels") or {},
-            tuple(Taint(one["key"], Effect(one["effect"]), one.get("value", "")) for one in each.get("taints") or ()),
-            _tolerations(each),
+            taints_of(each),
+            tolerations_of(each),
         )
         for each in record.get("flavors") or ()
     )
@@ -168,18 +168,6 @@ def _expression(given: Mapping[str, Any]) -> Expression:
     return Expression(given["key"], LabelOperator(given["op"]), tuple(given.get("values") or ()))
 
 
-def _tolerations(given: Mapping[str, Any]) -> tuple[Toleration, ...]:
-    return tuple(
-        Toleration(
-            each.get("key", ""),
-            Operator(each.get("operator") or "Equal"),
-            each.get("value", ""),
-            Effect(each["effect"]) if each.get("effect") else None,
-        )
-        for each in given.get("tolerations") or ()
-    )
-
-
 def _weight(given: Mapping[str, Any]) -> float:
     weight = given.get("weight")
     return 1.0 if weight is None else float(weight)
@@ -213,7 +201,7 @@ def workload_of(given: Mapping[str, Any], created: str = "created", counting: Co
             counting.counted(each["requests"]),
             selector=each.get("selector") or {},
             affinity=tuple(NodeTerm(tuple(map(_expression, term))) for term in each.get("affinity") or ()),
-            tolerations=_tolerations(each),
+            tolerations=tolerations_of(each),
             min_count=each.get("min_count"),
         )
         for each in given["podsets"]

@@ -155,6 +155,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
     @rule()
     def heartbeat(self) -> None:
         revision, before = self.machine.revision, freeze(self.machine, NO_TRACE)
+        assert self.machine.heartbeat is not None
         self.now_ns = self.machine.heartbeat.after(self.now_ns)
         self.tell(Tick(self.now_ns))
         assert self.machine.revision != revision or freeze(self.machine, NO_TRACE) == before

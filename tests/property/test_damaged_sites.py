@@ -44,7 +44,7 @@ from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue.state import read_kueue
 from workloads.saved import read_saved, write_saved
-from workloads.slurm.site import read_slurm
+from workloads.slurm.sacct import read_slurm
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 S = 10**9

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from manager_bench import MachineBench, sent
 from msgspec import structs
 from simulated import SECOND_NS, CheckedCluster, freeze, make_job, make_settings, run_checked
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import AttemptState, TaskAttempt
 from emulator.core.completions import Launched, RealCost
-from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
+from emulator.core.effects import Effect, ExitApplication, ReadProgress, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     AllocatedContainer,
@@ -45,8 +46,8 @@ from emulator.vocabulary import MAP, REDUCE, KeyCheckpoint, Order, ProcessImage,
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 
 
-class Bench:
-    """The ApplicationMaster of a job of reduces and a clock that moves a second with each message."""
+class Bench(MachineBench[ApplicationMaster]):
+    """The ApplicationMaster of a job of reduces."""
 
     def __init__(
         self, mechanism: str = "suspend", reduces: int = 2, maps: int = 0, heeds_refusals: bool = False
@@ -56,7 +57,6 @@ class Bench:
         policy = structs.replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
         settings = replace(settings, scheduler=replace(settings.scheduler, mechanism=policy))
         self.machine = ApplicationMaster(job, settings)
-        self.now_ns = 0
         self.timers: dict[str, SetTimer] = {}
         self.answers = 0
         self.said_id = 0
@@ -64,9 +64,7 @@ class Bench:
         self(Start("c0"))
 
     def __call__(self, message: Message) -> list[Effect]:
-        self.now_ns += SECOND_NS
-        effects = self.machine.handle(message, self.now_ns)
-        self.machine.validate_state()
+        effects = super().__call__(message)
         for effect in effects:
             if isinstance(effect, SetTimer):
                 self.timers[effect.name] = effect
@@ -123,10 +121,6 @@ class Bench:
 
 def report(container: str, state: ContainerState, revision: int, **more: object) -> ContainerReport:
     return ContainerReport(container, "a", REDUCE, "node-1", revision, state, **more)  # type: ignore
-
-
-def sent(effects: list[Effect], kind: type) -> list:
-    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
 
 
 def stopped_reduce() -> Bench:

@@ -11,7 +11,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.completions import Exited, Launched, RealCost
 from emulator.core.effects import Effect, Kill, Launch, Send
-from emulator.core.machine import Machine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import (
     JobState,
     NodeHeartbeat,
@@ -29,7 +29,7 @@ from emulator.vocabulary import REDUCE, Work
 from tests.histories import fold
 
 
-def _responses(machine: Machine, heartbeat: NodeHeartbeat, now_ns: int) -> list[NodeHeartbeatResponse]:
+def _responses(machine: StateMachine, heartbeat: NodeHeartbeat, now_ns: int) -> list[NodeHeartbeatResponse]:
     effects = machine.handle(heartbeat, now_ns)
     messages = [effect.message for effect in effects if isinstance(effect, Send)]
     return [message for message in messages if isinstance(message, NodeHeartbeatResponse)]

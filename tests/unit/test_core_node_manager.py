@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from manager_bench import MachineBench, sent
 from simulated import SECOND_NS, make_settings
 
 from emulator.core.completions import (
@@ -61,21 +62,14 @@ FREE = RealCost(0)
 CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")
 
 
-class Bench:
-    """A NodeManager and a clock that moves a second with each message."""
+class Bench(MachineBench[NodeManager]):
+    """A NodeManager."""
 
     def __init__(self, containers: int = 2, max_suspended: int = 2, cleanup_s: int = 0, resume_s: int = 0) -> None:
         overheads = OverheadSettings(cleanup_ns=cleanup_s * SECOND_NS, resume_ns=resume_s * SECOND_NS)
         settings = make_settings(containers=containers, max_suspended=max_suspended, overheads=overheads)
         self.machine = NodeManager(settings.nodes[0], settings)
-        self.now_ns = 0
         self(Start())
-
-    def __call__(self, message: Message) -> list[Effect]:
-        self.now_ns += SECOND_NS
-        effects = self.machine.handle(message, self.now_ns)
-        self.machine.validate_state()
-        return effects
 
     def run(self, container: str = "c1") -> None:
         """Have a reduce running in ``container``."""
@@ -91,14 +85,13 @@ class Bench:
         self(Suspended("c1", 1, FREE))
 
     def heartbeat(self) -> NodeHeartbeat:
-        effects = self(Tick(0))
-        (message,) = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, NodeHeartbeat)]
+        (message,) = sent(self(Tick(0)), NodeHeartbeat)
         return message
 
 
 def report_of(effects: list[Effect]) -> ContainerReport:
-    (report,) = [e.message.report for e in effects if isinstance(e, Send) and isinstance(e.message, ContainerReported)]
-    return report
+    (message,) = sent(effects, ContainerReported)
+    return message.report
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.machine import StateMachine
 from emulator.core.messages import (
     AllocateResponse,
     ApplicationHeartbeat,
@@ -351,13 +352,11 @@ def test_heartbeats_that_say_something_and_other_messages(message: Message, effe
     assert not is_empty_heartbeat(message, effects, 7, 7)
 
 
-class Counter:
+class Counter(StateMachine):
     """A machine that notices every Start."""
 
-    address = "counter"
-
     def __init__(self) -> None:
-        self.revision = 0
+        super().__init__("counter")
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         self.revision += isinstance(message, Start)

@@ -12,6 +12,7 @@ import pytest
 from emulator.policies.kubernetes.placement import enough_nodes
 from emulator.sites.kubernetes import HOSTNAME, ZONE
 from tests.commands import run_natjam
+from tests.kubernetes_objects import node, of, pod, written
 from workloads.kubernetes.cluster import read_kubernetes
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,28 +28,6 @@ BY_ZONE: dict[str, Any] = {
 APPS = "apps/v1"
 
 
-def node(name: str, cpu: int = 8, **labels: str) -> dict[str, Any]:
-    """A node; its zone is the first letter of its name."""
-    labels = {HOSTNAME: name, ZONE: name[0], **labels}
-    allocatable = {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}
-    metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}}
-
-
-def pod(name: str, on: str = "", cpu: int = 1, priority: int = 0, app: str = "", **spec: Any) -> dict[str, Any]:
-    """A pod that waits, or is on a node."""
-    containers = [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]
-    metadata = {"name": name, "namespace": "d", "labels": {"app": app or name}}
-    spec = {"containers": containers, "priority": priority, "nodeName": on, **spec}
-    status = {"phase": "Running" if on else "Pending"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
-
-
-def of(kind: str, name: str, version: str = "v1", **spec: Any) -> dict[str, Any]:
-    """An object of another kind."""
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "d"}, "spec": spec}
-
-
 def affinity(kind: str, *terms: Mapping[str, Any], how: str = REQUIRED) -> dict[str, Any]:
     """The ``affinity`` of a pod's spec."""
     return {"affinity": {kind: {how: list(terms)}}}
@@ -57,12 +36,6 @@ def affinity(kind: str, *terms: Mapping[str, Any], how: str = REQUIRED) -> dict[
 def about(selector: Mapping[str, Any], topology: str = ZONE, **more: Any) -> dict[str, Any]:
     """A term about other pods."""
     return {"topologyKey": topology, "labelSelector": selector, **more}
-
-
-def written(path: Path, *objects: Mapping[str, Any]) -> Path:
-    """A file with these objects."""
-    path.write_text("\n---\n".join(json.dumps(each) for each in objects))
-    return path
 
 
 def who(path: Path, name: str, *objects: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from emulator.errors import ConfigError
 from emulator.sites.kubernetes import Kubernetes
 from emulator.sites.kueue import Kueue
 from tests.commands import run_natjam
+from tests.kubernetes_objects import node, pod, written
 from workloads.kubernetes import objects as of_kubernetes
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue import objects as of_kueue
@@ -24,28 +25,11 @@ from workloads.setting_effects import Effect, settings_of
 TITLE = "decides at this site and is not modelled, so the site may act otherwise:"
 
 
-def node(name: str, **status: Any) -> dict[str, Any]:
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": name[0]}
-    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-    metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable, **status}}
-
-
-def pod(name: str, on: str = "", cpu: str = "1", priority: int = 0, **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]
-    placed = {"nodeName": on} if on else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "d", "labels": {"app": name}},
-        "spec": {"containers": containers, "priority": priority, **placed, **spec},
-        "status": {"phase": "Running" if on else "Pending"},
-    }
-
-
-def written(path: Path, *objects: Mapping[str, Any]) -> Path:
-    path.write_text("\n---\n".join(json.dumps(each) for each in objects))
-    return path
+def with_images(name: str, images: list[Any]) -> dict[str, Any]:
+    """A node that has these images."""
+    found = node(name)
+    found["status"]["images"] = images
+    return found
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -88,7 +72,7 @@ CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSc
             "1 object",
             "default spread",
         ),
-        ({}, (node("a2", images=[{"names": ["x"]}]),), "1 of 3 nodes", "image locality"),
+        ({}, (with_images("a2", [{"names": ["x"]}]),), "1 of 3 nodes", "image locality"),
     ],
 )
 def test_what_decides_in_kubernetes_is_the_first_line_of_an_import_and_of_who(
@@ -119,7 +103,7 @@ def test_values_at_which_a_field_decides_nothing_are_no_loss(tmp_path: Path) -> 
     inert["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 0}]
     scheduler = {**CONFIGURATION, "percentageOfNodesToScore": 0, "podMaxBackoffSeconds": 10, "leaderElection": {"x": 1}}
     service = {"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": {"name": "m"}}
-    path = written(tmp_path / "c.yaml", node("a", images=[]), inert, scheduler, service)
+    path = written(tmp_path / "c.yaml", with_images("a", []), inert, scheduler, service)
     found = read_kubernetes([path])
     assert not found.cluster.basis
     assert {each.effect for each in found.losses} == {Effect.NOTHING}
@@ -253,7 +237,7 @@ def test_another_value_of_a_class_is_for_pods_that_come(tmp_path: Path) -> None:
         for name, value in (("batch", 10), ("prod", 100))
     ]
     path, out, table = tmp_path / "c.yaml", tmp_path / "mine.yaml", tmp_path / "t.csv"
-    pods = pod("b", "n1", "8", 10, priorityClassName="batch"), pod("new", "", "8", 100, priorityClassName="prod")
+    pods = pod("b", "n1", 8, 10, priorityClassName="batch"), pod("new", "", 8, 100, priorityClassName="prod")
     written(path, *classes, node("n1"), *pods)
     run_natjam("import", "kubernetes", path, "--class", "batch=5000", "--out", out)
     assert "n1: d/b (priority 10) would go; taken" in run_natjam("who", out, "new").stdout
@@ -338,8 +322,8 @@ def test_who_shows_the_best_nodes_and_the_others_by_reason(tmp_path: Path) -> No
         each["spec"] = {"unschedulable": True}
     for each in nodes[150:]:
         each["status"]["allocatable"]["cpu"] = "1"
-    lows = [pod(f"low{n}", f"a{n}", "8", n % 7) for n in range(100)]
-    path = written(tmp_path / "c.yaml", *nodes, *lows, pod("new", "", "4", 50), pod("tiny", "", "100m", 50))
+    lows = [pod(f"low{n}", f"a{n}", 8, n % 7) for n in range(100)]
+    path = written(tmp_path / "c.yaml", *nodes, *lows, pod("new", "", 4, 50), pod("tiny", "", "100m", 50))
     lines = run_natjam("who", path, "new").stdout.splitlines()
     assert lines[1] == "a0: d/low0 (priority 0) would go; taken"
     assert [line.partition(":")[0] for line in lines[2:6]] == ["a7", "a14", "a21", "a28"]

@@ -38,6 +38,7 @@ def test_a_victim_goes_within_a_round_of_the_preemptor(mechanism: str) -> None:
     settings = make_settings(nodes=1, containers=4, mechanism=mechanism, memory_gb=8, news="at-once")
     run = run_checked(settings, (LONG, URGENT))
     preemptor = run.machine_of_rm().heartbeat
+    assert preemptor is not None
     round_ns = preemptor.after(round(7.25 * SECOND_NS))
     begins = launches(run, "urgent")[0]
     key_s = 1.0  # a checkpoint finishes the key in progress; the job's master and its reduce each take a container

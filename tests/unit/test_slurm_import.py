@@ -37,8 +37,7 @@ from workloads.saved import read_saved, write_saved
 from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
 from workloads.slurm.lines import Where, node_names, time_ns
-from workloads.slurm.sacct import read_sacct
-from workloads.slurm.site import read_slurm
+from workloads.slurm.sacct import read_sacct, read_slurm
 
 # After the example at the end of slurm.conf's page (https://slurm.schedmd.com/slurm.conf.html).
 EXAMPLE = """\

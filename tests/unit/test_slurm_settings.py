@@ -16,7 +16,7 @@ import pytest
 
 from emulator.errors import ConfigError
 from workloads.setting_effects import Effect, settings_of
-from workloads.slurm.site import read_slurm
+from workloads.slurm.sacct import read_slurm
 
 CONF, NODE, PARTITION, NODE_SET = "slurm.conf", "slurm.conf NodeName", "slurm.conf PartitionName", "slurm.conf NodeSet"
 SELECT, SCHEDULER = "slurm.conf SelectTypeParameters", "slurm.conf SchedulerParameters"

@@ -100,7 +100,7 @@ def json_node(raw: bytes) -> JsonObject | None:
         return None
     try:
         text = raw.decode()
-        return _Whole(_DECODER.decode(text), text)
+        return JsonObject(_DECODER.decode(text), text, 0)
     except (ValueError, RecursionError):
         return None
 
@@ -118,7 +118,8 @@ class _Part(yaml.Node):
     _before = _SPACE
     """What stands before a value in it."""
 
-    def __init__(self, given: Any, inside: _Part | None = None, number: int = 0) -> None:
+    def __init__(self, given: Any, inside: _Part | str, number: int) -> None:
+        """``inside``: what it is inside of; of an object with a text of its own, that text."""
         self.value, self._inside, self._number = given, inside, number
 
     @property
@@ -129,8 +130,7 @@ class _Part(yaml.Node):
 
     def _begin(self) -> tuple[str, int]:
         """The text of its object, and the place there."""
-        assert self._inside is not None
-        return self._inside._begin_of(self._number)
+        return (self._inside, 0) if isinstance(self._inside, str) else self._inside._begin_of(self._number)
 
     def _begin_of(self, number: int) -> tuple[str, int]:
         """The same of a value in it, found by reading those before once more."""
@@ -157,17 +157,6 @@ class JsonObject(_Part, yaml.MappingNode):
         names = [name for name, _ in self.value]
         number = next(number for number, name in enumerate(names) if name in names[:number])
         return names[number], _node(self.value[number][1], self, number)
-
-
-class _Whole(JsonObject):
-    """An object that has a text of its own."""
-
-    def __init__(self, given: _Pairs, text: str) -> None:
-        super().__init__(given)
-        self._text = text
-
-    def _begin(self) -> tuple[str, int]:
-        return self._text, 0
 
 
 class _Sequence(_Part, yaml.SequenceNode):

@@ -3,7 +3,7 @@
 A job's work is the elapsed time of its last row, in which sacct does not count the time that it was suspended.  Steps
 (``12.batch``) are no jobs.  Of a job that was cut (it runs, was preempted for good, or its node failed) only a part of
 its work is known: it works until its time limit here, which is said.  Jobs that never ran are left out, and those cut
-ones that have no limit, each with its reason.
+ones that have no limit, each with its reason.  ``read_slurm`` is the whole site, with its ``slurm.conf``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from emulator.errors import ConfigError, printable
-from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, turn_takers
+from emulator.sites.slurm import FOREVER_NS, MINUTE_NS, SECOND_NS, TURNS, Cluster, Job, Slurm, turn_takers
 from emulator.vocabulary import Frozen
 from workloads.saved import check_saved_jobs
-from workloads.setting_effects import Effect, Loss, settings_of
-from workloads.slurm.conf import ReadConf, Usual
+from workloads.setting_effects import Effect, Loss, basis_of, settings_of
+from workloads.slurm.conf import ReadConf, Usual, read_conf
 from workloads.slurm.lines import UNLIMITED, Where, read_table, time_ns, whole
 from workloads.slurm.tres import gres, memory_mb, tres
 
@@ -50,6 +50,25 @@ class ReadJobs(Frozen):
     """How many jobs the table has; a row that cannot be read counts as one."""
     work_s: float = 0.0
     """The work of all of them, in seconds of CPUs, as far as it is known."""
+
+
+def read_slurm(
+    conf: Path,
+    sacct: Path | None = None,
+    qos: Path | None = None,
+    associations: Path | None = None,
+    since: datetime | None = None,
+) -> tuple[Slurm, tuple[Loss, ...]]:
+    """The site that these files describe, and what was not taken from them; ``since``: see ``read_sacct``.
+
+    Raises:
+        ConfigError: a file cannot be read, or Slurm refuses what it says.
+    """
+    found = read_conf(conf, qos, associations)
+    read = ReadJobs() if sacct is None else read_sacct(sacct, found, since)
+    losses = (*found.losses, *read.losses)
+    basis = basis_of(losses, {"jobs": read.total}, read.work_s)
+    return Slurm(found.cluster, read.jobs, basis), losses
 
 
 def read_sacct(path: Path, conf: ReadConf, since: datetime | None = None) -> ReadJobs:

@@ -36,6 +36,7 @@ from emulator.core.messages import (
     NodeHeartbeatResponse,
     NodeLost,
     OrderTask,
+    Outcome,
     Start,
     StartContainer,
     SubmitJob,
@@ -131,7 +132,7 @@ class ResourceManager(StateMachine):
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When something may have to be reclaimed; see ``emulator.core.machine.PeriodicMachine``."""
+        """When something may have to be reclaimed; see ``emulator.core.machine.StateMachine``."""
         first_ns = self._allocation.due_ns(SchedulerEventType.TIME, now_ns)
         if first_ns == now_ns:
             return now_ns
@@ -344,7 +345,7 @@ class ResourceManager(StateMachine):
             application.news.node_lost(node.name)
         effects: list[Effect] = []
         for held in [held for held in self.state.containers.values() if held.node == node.name]:
-            effects += self._freed(held.lost(reason or f"{node.name} is lost"), now_ns)
+            effects += self._freed(held.ended(Outcome.LOST, reason or f"{node.name} is lost"), now_ns)
         return effects
 
     # ---- containers ----

@@ -36,13 +36,9 @@ if TYPE_CHECKING:  # each process imports the host that it plays; below, they ar
 HostT = TypeVar("HostT", bound="MachineHost")
 
 
-@dataclass(frozen=True, slots=True)
-class Computer:
-    """The computer a host runs on."""
-
-    name: str
-    boot_id: str
-    pid: int
+def own_boot_id() -> str:
+    """The id that this computer has had since it was started."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +50,10 @@ class HostReady:
     """The URL of the shuffle service of each of its nodes."""
     sees_output: bool = True
     """Whether a host of nodes sees the marker that the driver has made in the output directory."""
+    computer: str = field(default_factory=platform.node)
+    """The computer that it runs on."""
+    boot_id: str = field(default_factory=own_boot_id)
+    """The same for all hosts on one computer."""
 
 
 class _Actor(Generic[HostT]):
@@ -68,11 +68,6 @@ class _Actor(Generic[HostT]):
         # Ray starts workers with SIGINT ignored or blocked; what they start must not inherit that.
         with suppress(ValueError):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-    async def machine(self) -> Computer:
-        """The computer it runs on."""
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return Computer(platform.node(), boot_id, os.getpid())
 
     async def monotonic_real_ns(self) -> int:
         """This machine's monotonic clock, for measuring its offset."""

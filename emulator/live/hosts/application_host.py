@@ -7,7 +7,7 @@ from pathlib import Path
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import ProgressSamples, Start, job_address
 from emulator.display.status import job_status, stuck_attempts
 from emulator.live.hosts.host import MachineHost
@@ -74,7 +74,7 @@ class ApplicationHost(MachineHost):
             if isinstance(recorder.machine, ApplicationMaster):
                 self._left[recorder.machine.job] = recorder.machine
 
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         """See ``MachineHost``."""
         return ApplicationMaster(self.plan.jobs[address.partition(":")[2]], self.settings)
 

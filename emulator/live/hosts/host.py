@@ -25,11 +25,10 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import cast
 
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
 from emulator.files.whole_files import writing
@@ -75,7 +74,7 @@ class HostJournal:
 
 
 def restored(
-    lines: list[bytes], make_machine: Callable[[str], PeriodicMachine], sink: Callable[[Record], None]
+    lines: list[bytes], make_machine: Callable[[str], StateMachine], sink: Callable[[Record], None]
 ) -> dict[str, Recorder]:
     """The machines that a journal restores, by address, each in a recorder that continues with ``sink``."""
     recorders: dict[str, Recorder] = {}
@@ -150,7 +149,7 @@ class MachineHost:
 
     # ---- machines ----
 
-    def boot(self, address: str, start: Start) -> PeriodicMachine:
+    def boot(self, address: str, start: Start) -> StateMachine:
         """Make the machine of ``address``, or take the existing or restored one, and tell it to start."""
         is_here = address in self._recorders
         recorder = self._recorders.get(address) or self._restored.pop(address, None)
@@ -158,16 +157,16 @@ class MachineHost:
             recorder = Recorder(self.make_machine(address), self._record)
         self._recorders[address] = recorder
         self.tell(address, start)
-        machine = cast(PeriodicMachine, recorder.machine)
+        machine = recorder.machine
         if not is_here:
             self._await_tick(recorder, machine)
         return machine
 
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         """A new machine for ``address``."""
         raise NotImplementedError(f"{self.name} has no machine {address}")
 
-    def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
+    def _await_tick(self, recorder: Recorder, machine: StateMachine) -> None:
         """Send the machine its next ``Tick``, and then the later ones, as long as it is here."""
         if machine.heartbeat is None:
             return

@@ -35,7 +35,7 @@ from emulator.core.completions import (
     SuspendFailed,
     TerminateFailed,
 )
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.node_manager.node_manager import NodeManager
 from emulator.live.beat import gap
@@ -179,7 +179,7 @@ class NodeHost(MachineHost):
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
         self._look_for_the_silent()
 
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         """See ``MachineHost``."""
         return NodeManager(self._settings_of[address.partition(":")[2]], self.settings)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from emulator.core.client import Client
 from emulator.core.effects import AllFinished, AskExternalScheduler, Effect
-from emulator.core.machine import PeriodicMachine
+from emulator.core.machine import StateMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.status import cluster_status
@@ -39,7 +39,7 @@ class ResourceManagerHost(MachineHost):
         super().begin(origin_real_ns)
         self._guarded("begin", self._boot)
 
-    def make_machine(self, address: str) -> PeriodicMachine:
+    def make_machine(self, address: str) -> StateMachine:
         """See ``MachineHost``."""
         return Client(tuple(self.plan.jobs.values())) if address == CLIENT else ResourceManager(self.settings)
 

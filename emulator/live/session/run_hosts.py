@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import RunError
 from emulator.interruption import check_interrupted
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST, RunPlan
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE
+
+if TYPE_CHECKING:
+    from emulator.live.hosts.actors import HostReady
 
 LOOK_PERIOD_REAL_S = 0.3
 """Who waits for an answer looks this often whether the run was interrupted."""
@@ -126,17 +128,16 @@ class RunHosts:
 
     # ---- their machines ----
 
-    def machines(self) -> list[dict[str, Any]]:
-        """The computers, with the offset of each monotonic clock from this one's."""
-        own_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        by_boot_id: dict[str, dict[str, Any]] = {}
-        for name, machine in self.ask_all("asking", lambda handle, _: handle.machine.remote()).items():
-            entry: dict[str, Any] | None = by_boot_id.get(machine.boot_id)
-            if entry is None:
-                offset_ns = 0 if machine.boot_id == own_boot_id else self._clock_offset_ns(self._handles[name])
-                entry = {"name": machine.name, "clock_offset_ns": offset_ns, "hosts": []}
-                by_boot_id[machine.boot_id] = entry
-            entry["hosts"].append(name)
+    def machines(self, ready: Mapping[str, HostReady]) -> list[dict[str, Any]]:
+        """The computers of these hosts, with the offset of each monotonic clock from this one's."""
+        from emulator.live.hosts.actors import own_boot_id
+
+        own, by_boot_id = own_boot_id(), dict[str, dict[str, Any]]()
+        for name, host in ready.items():
+            if host.boot_id not in by_boot_id:
+                offset_ns = 0 if host.boot_id == own else self._clock_offset_ns(self._handles[name])
+                by_boot_id[host.boot_id] = {"name": host.computer, "clock_offset_ns": offset_ns, "hosts": []}
+            by_boot_id[host.boot_id]["hosts"].append(name)
         return list(by_boot_id.values())
 
     def _clock_offset_ns(self, handle: Any) -> int:

@@ -183,13 +183,11 @@ class LiveSession:
         self._runtime, self._ray = runtime, runtime.start()
         from ray.util.metrics import Gauge
 
-        self._gauges = RunGauges(Gauge, self._resolved.name)
+        self._gauges = RunGauges(Gauge, self._resolved.experiment.name)
         self._show("starting hosts")
         plan, machines = self._start_hosts()
-        clock, period_real_ns = (
-            ScaledClock(self._origin_real_ns, self._resolved.time_scale),
-            round(LOOK_PERIOD_REAL_S * 1e9),
-        )
+        clock = ScaledClock(self._origin_real_ns, self._resolved.experiment.time_scale)
+        period_real_ns = round(LOOK_PERIOD_REAL_S * 1e9)
         with (
             web_service(self.run_id, self._resolved, self._origin_real_ns) as web,
             watched(STARTER, clock, period_real_ns, self._gaps.add),  # hosts wait for this process that long at most
@@ -239,7 +237,7 @@ class LiveSession:
                 "directory that all of them share, or an object store"
             )
         self._urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
-        machines = self._hosts.machines()
+        machines = self._hosts.machines(ready)
         self._addresses = {name: host.address for name, host in ready.items()}
         self._hosts.ask_all("meeting", lambda handle, _: handle.meet.remote(self._addresses, self._urls))
         self._origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
