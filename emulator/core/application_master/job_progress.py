@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.core.application_master.task import Task, TaskState
+from emulator.policies.resources import WHOLE_PPM
 
-WHOLE_PPM = 1_000_000
 _SETUP_PPM = 50_000
 _TASKS_PPM = 900_000
 _INPUT_PPM = 666_667

@@ -36,6 +36,7 @@ from emulator.core.messages import (
     NodeHeartbeatResponse,
     NodeLost,
     OrderTask,
+    Outcome,
     Start,
     StartContainer,
     SubmitJob,
@@ -346,7 +347,7 @@ class ResourceManager(StateMachine):
             application.news.node_lost(node.name)
         effects: list[Effect] = []
         for held in [held for held in self.state.containers.values() if held.node == node.name]:
-            effects += self._freed(held.lost(reason or f"{node.name} is lost"), now_ns)
+            effects += self._freed(held.ended(Outcome.LOST, reason or f"{node.name} is lost"), now_ns)
         return effects
 
     # ---- containers ----
