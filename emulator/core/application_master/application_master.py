@@ -240,7 +240,7 @@ class ApplicationMaster(StateMachine, Stateful):
             self.tasks.asks.mark_changed()
         if answer.reclaim or answer.named:
             self.tasks.lost_to_gang()
-        for report in answer.finished:
+        for report in sorted(answer.finished, key=lambda each: (len(each.container), each.container)):
             effects += self._apply_report(report, now_ns)
         for node in answer.lost_nodes:
             effects += self._reruns.node_lost(node, now_ns)
