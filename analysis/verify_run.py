@@ -154,7 +154,7 @@ def _check_by_journal(checked: Checked, summary: Mapping[str, Any]) -> None:
             _check_files(checked, summary)
             return
         journal = journal or RunDirectory(path).journal_path
-        if run.engine == "fluid":
+        if run.experiment.engine == "fluid":
             checked.said.append("NOT replayed, nor the summary made again: a fluid run has no machines")
             _check_tables(checked, _folded(journal, run).finish())
             _check_files(checked, summary)
@@ -251,13 +251,13 @@ def _check_output(
     cancelled: Collection[str],
 ) -> dict[str, Any] | None:
     if summary["output"] is None:
-        is_live = run.engine == "live"
+        is_live = run.experiment.engine == "live"
         checked.said.append("NOT checked: the output, as the run did not end" if is_live else "no output: simulated")
         return None
     root = output_at(run.experiment.storage.url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
-            output = verify_output(run.jobs, run.seed, files, digests, cancelled=cancelled).to_summary()
+            output = verify_output(run.jobs, run.experiment.seed, files, digests, cancelled=cancelled).to_summary()
     except RunError as error:
         checked.findings.append(error.message)
         return summary["output"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ from emulator.core.settings import (
     UpdateMode,
 )
 from emulator.costs.overheads import load_overheads, load_tier
-from emulator.experiment.availability import Transactional, capacity_of, forecast_of
+from emulator.experiment.availability import capacity_of, forecast_of
 from emulator.experiment.expand import BYTES_PER_GB, expand
 from emulator.experiment.model import Cluster, Experiment, Scheduler
 from emulator.experiment.policies import find_policy
@@ -56,11 +56,6 @@ class Resolved(Frozen):
     jobs: tuple[JobSpec, ...]
     settings: Settings
     """What all machines share: policies, nodes, storage tier, and what a transactional workload leaves."""
-    name: str
-    engine: Literal["live", "sim", "fluid"]
-    seed: int
-    time_scale: float
-    """Emulated seconds per real second."""
     containers: int
     """Number of containers of all nodes together."""
     network_bytes_s: float
@@ -69,12 +64,6 @@ class Resolved(Frozen):
     """How long a task, or a whole run, may give no sign of life."""
     counted_s: tuple[float, float] | None
     """The part of the time whose jobs count for deadlines; None: all."""
-    memory_scale: float
-    """Real bytes of memory and swap per emulated byte."""
-    dumper: Any
-    """The program that makes process images in a live run; None: the first that works."""
-    transactional: Transactional | None
-    """The transactional workload of a live run."""
 
     @property
     def jobs_by_name(self) -> dict[str, JobSpec]:
@@ -117,17 +106,10 @@ def resolve(experiment: Experiment, jobs: tuple[JobSpec, ...] | None = None) -> 
         experiment=experiment,
         jobs=expand(experiment, experiment.seed) if jobs is None else jobs,
         settings=settings,
-        name=experiment.name,
-        engine=experiment.engine,
-        seed=experiment.seed,
-        time_scale=experiment.time_scale,
         containers=cluster.containers,
         network_bytes_s=cluster.network_mbit_s * 125_000,
         task_timeout_ns=seconds_to_ns(experiment.protocol.task_timeout_s),
         counted_s=None if poisson is None else poisson.counted_s,
-        memory_scale=experiment.live.memory_scale,
-        dumper=experiment.scheduler.choice("mechanism").options.get("dumper"),
-        transactional=None if cluster.availability is None else cluster.availability.transactional,
     )
 
 

@@ -105,7 +105,9 @@ def _run_and_write(
         if experiment.journal == "off":
             yield Records(history.follow)
             return
-        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, experiment.journal)
+        header = JournalHeader(
+            run.experiment.engine, seed, run.experiment.time_scale, sha256, {"natjam": __version__}, experiment.journal
+        )
         with directory.journal(header) as journal:
             yield Records(history.follow, journal)
 
@@ -117,7 +119,7 @@ def _run_and_write(
 
     began_real_s = time.monotonic()
     try:
-        result = _engine(run.engine)(run, directory, keep, open_records)
+        result = _engine(run.experiment.engine)(run, directory, keep, open_records)
     except BaseException as error:
         has_failed = isinstance(error, NatjamError)
         if not history.attempts and not (has_failed and history.submitted):
@@ -353,7 +355,7 @@ def _versions() -> dict[str, str]:
 
 def _lag_summary(result: EngineResult, run: Resolved, jobs: Sequence[JobRow]) -> dict[str, Any]:
     lag = result.lag or LagRecorder()
-    p99_emulated_s = lag.p99_real_ns / 1e9 * run.time_scale
+    p99_emulated_s = lag.p99_real_ns / 1e9 * run.experiment.time_scale
     bound_s = LAG_BOUND_HEARTBEATS * run.settings.protocol.heartbeat_ns / 1e9
     return {
         "p50_real_ms": lag.p50_real_ns / 1e6,

@@ -76,6 +76,10 @@ class WorkloadJob:
     )
     cpu_thousandths: Annotated[int | None, Column("processors that one task asks for, in thousandths", "count")] = None
     gpu_thousandths: Annotated[int | None, Column("GPUs that one task asks for, in thousandths", "count")] = None
+    master_memory_bytes: Annotated[int | None, Column("memory of its ApplicationMaster's container", "bytes")] = None
+    master_cpu_thousandths: Annotated[
+        int | None, Column("processors of its ApplicationMaster's container, in thousandths", "count")
+    ] = None
     tasks: Annotated[
         tuple[WorkloadTask, ...] | None,
         Column("its maps and reduces; None: the trace records none, and a model makes them from the bytes"),

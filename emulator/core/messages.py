@@ -335,6 +335,10 @@ class ResumeContainer(_Message):
     ready_ns: int
 
 
+PREEMPTED = "preempted by name"
+"""Why the ResourceManager has a container killed that a scheduler or a policy named."""
+
+
 class KillContainer(_Message):
     """To a NodeManager: SIGTERM, SIGKILL ``grace_ns`` later; the container stays taken ``stays_ns`` after its end."""
 

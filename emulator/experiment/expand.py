@@ -120,7 +120,8 @@ def _asking_as_recorded(spec: JobSpec, job: WorkloadJob, cluster: Cluster, entry
     groups = _groups_as_recorded(job, spec.facts.groups, cluster, Path(entry.path))
     of_tasks = max((task.memory_bytes or 0 for task in job.tasks or ()), default=0)
     memory_bytes = max(of_tasks, job.memory_bytes or 0) or spec.facts.memory_bytes
-    return replace(spec, facts=replace(spec.facts, groups=groups, memory_bytes=memory_bytes))
+    master = _recorded_master(job, cluster, Path(entry.path))
+    return replace(spec, facts=replace(spec.facts, groups=groups, memory_bytes=memory_bytes, master_request=master))
 
 
 def _asking_for(request: Resources, job: JobSpec) -> JobSpec:
@@ -405,8 +406,7 @@ def _recorded_request(
     """
     recorded = {"cpu": cpu, "gpu": job.gpu_thousandths or None}
     resources = {name: amount / PARTS for name, amount in recorded.items() if amount is not None}
-    memory_gb = None if memory_bytes is None else -(-memory_bytes * PARTS // BYTES_PER_GB) / PARTS
-    request = cluster.request(resources, memory_gb)
+    request = cluster.request(resources, None if memory_bytes is None else _whole_parts_gb(memory_bytes))
     if "gpu" in resources and "gpu" not in cluster.resource_names:
         asked = f"job {job.job}: a task asks for {written(request, cluster.resource_names)}"
         raise TraceError(path, None, None, f"{asked} and {resources['gpu']:g} gpu, and no node has any; add gpu to one")
@@ -414,6 +414,30 @@ def _recorded_request(
     if why is not None:
         raise TraceError(path, None, None, why)
     return request if any(request) else tuple([int(name == CPU) for name in cluster.resource_names])
+
+
+def _recorded_master(job: WorkloadJob, cluster: Cluster, path: Path) -> Resources:
+    """What the ApplicationMaster of a job of a trace asks for; empty: nothing is recorded, so as the cluster says.
+
+    Raises TraceError: no node has as much.
+    """
+    resources = dict(cluster.master_resources or {})
+    if job.master_memory_bytes is None and job.master_cpu_thousandths is None:
+        return ()
+    if job.master_memory_bytes is not None:
+        resources[MEMORY] = _whole_parts_gb(job.master_memory_bytes)
+    if job.master_cpu_thousandths is not None:
+        resources[CPU] = job.master_cpu_thousandths / PARTS
+    request = cluster.request(resources)
+    why = _fits_none(job.job, request, cluster, "its ApplicationMaster")
+    if why is not None:
+        raise TraceError(path, None, None, why)
+    return request
+
+
+def _whole_parts_gb(memory_bytes: int) -> float:
+    """Memory in GiB, rounded up to three decimals."""
+    return -(-memory_bytes * PARTS // BYTES_PER_GB) / PARTS
 
 
 def _google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
@@ -428,9 +452,9 @@ def _google_day(entry: GoogleDayEntry, cluster: Cluster, memory_bytes: int, seed
     return jobs
 
 
-def _fits_none(job: str, request: Resources, cluster: Cluster) -> str | None:
-    """Why a task of this job can never start; None: an empty node is large enough."""
+def _fits_none(job: str, request: Resources, cluster: Cluster, what: str = "a task") -> str | None:
+    """Why a task of this job, or ``what`` else of it, can never start; None: an empty node is large enough."""
     if any(fits(request, has) for has in {vector_of_group(each, cluster) for each in cluster.node_groups or ()}):
         return None
     asked = written(request, cluster.resource_names)
-    return f"job {job}: a task asks for {asked}, and fits no empty node; add larger nodes to cluster.node_groups"
+    return f"job {job}: {what} asks for {asked}, and fits no empty node; add larger nodes to cluster.node_groups"

@@ -130,7 +130,7 @@ def _records(jobs: Sequence[JobSpec], outcome: FluidResult) -> list[Record]:
 
 def _status(run: Resolved) -> RunStatus:
     waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in run.jobs)
-    return RunStatus(0, 0.0, run.time_scale, "sharing out", waiting, run.containers, {}, 0, None)
+    return RunStatus(0, 0.0, run.experiment.time_scale, "sharing out", waiting, run.containers, {}, 0, None)
 
 
 _FORMS = {

@@ -22,7 +22,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
 from emulator.live.dumpers import Dumper, DumpError
 from emulator.live.dumpers.criu import CriuDumper, find_criu
-from emulator.live.dumpers.images import restore_process, save_process
+from emulator.live.dumpers.images import SHARED_MEMORY, restore_process, save_process
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.janitor import RUN_VARIABLE, run_directory, start_janitor
 from emulator.parent import PR_SET_CHILD_SUBREAPER, libc
@@ -33,7 +33,6 @@ BETWEEN_DUMPS_REAL_S = 1.0
 ESTIMATED_TIERS = ("hdd", "ssd", "nvm")
 _STOPS = 5
 _SPEED_BYTES = 32 << 20
-_SHARED_MEMORY = Path("/dev/shm")
 
 Progress = Callable[[str, float], None]
 """Called with the current step, and the share of all work that is done."""
@@ -79,7 +78,7 @@ def probe(command: list[str], stores: Mapping[str, Path], settle_real_s: float, 
 
 
 def _staging_base() -> Path:
-    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
 
 
 class _Measurements:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
@@ -24,14 +23,6 @@ from emulator.policies.views import ClusterView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, KeyCheckpoint, Mechanism, ProcessImage, Work
 
 
-class ResumesWhere(Enum):
-    """Where a victim resumes with the work it has done."""
-
-    NOWHERE = "nowhere: it begins anew"
-    SAME_NODE = "on its node"
-    ANY_NODE = "on any node"
-
-
 @dataclass(frozen=True, slots=True)
 class MechanismTraits:
     """What a mechanism does."""
@@ -40,10 +31,9 @@ class MechanismTraits:
     """Whether the victim's container can be given to another task."""
     ends_process: bool
     """If not, its memory is not freed either: it is charged to the node as memory of a stopped process."""
-    resumes: ResumesWhere
-    """On any node: the kept work outlives the victim's own node."""
     saves: type[KeyCheckpoint] | type[ProcessImage] | None = None
-    """What is left of a process that has ended."""
+    """What is left of a process that has ended, from which it resumes on any node; a stopped process resumes on its own
+    node."""
     holds: frozenset[str] = frozenset()
     """The resources that are still held once the slot is free, by their names in an experiment file; the file may say
     that its cluster frees some of them."""
@@ -56,20 +46,16 @@ class MechanismTraits:
     @property
     def asks_first(self) -> bool:
         """Whether the victim itself must act; it is then asked at its own heartbeat (natjam, step 6)."""
-        return self.frees_slot and self.resumes is not ResumesWhere.NOWHERE
+        return self.frees_slot and (self.saves is not None or not self.ends_process)
 
-
-_NOWHERE, _SAME_NODE, _ANY_NODE = ResumesWhere
 
 TRAITS: dict[Mechanism, MechanismTraits] = {
-    Mechanism.WAIT: MechanismTraits(frees_slot=False, ends_process=False, resumes=_NOWHERE),
-    Mechanism.KILL: MechanismTraits(frees_slot=True, ends_process=True, resumes=_NOWHERE),
+    Mechanism.WAIT: MechanismTraits(frees_slot=False, ends_process=False),
+    Mechanism.KILL: MechanismTraits(frees_slot=True, ends_process=True),
     # A stopped program keeps its memory, on the device too.
-    Mechanism.SUSPEND: MechanismTraits(
-        frees_slot=True, ends_process=False, resumes=_SAME_NODE, holds=frozenset({"memory_gb", "gpu"})
-    ),
-    Mechanism.CHECKPOINT: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=KeyCheckpoint),
-    Mechanism.IMAGE: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=ProcessImage),
+    Mechanism.SUSPEND: MechanismTraits(frees_slot=True, ends_process=False, holds=frozenset({"memory_gb", "gpu"})),
+    Mechanism.CHECKPOINT: MechanismTraits(frees_slot=True, ends_process=True, saves=KeyCheckpoint),
+    Mechanism.IMAGE: MechanismTraits(frees_slot=True, ends_process=True, saves=ProcessImage),
 }
 
 SAVED_AS: dict[Work, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {

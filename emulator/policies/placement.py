@@ -9,12 +9,11 @@ import msgspec
 from emulator.policies.adaptive_checkpointing import resume
 from emulator.policies.policy import Axis, PlacementPolicy
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import SECOND_NS, Frozen
 
 _AT_HOME, _ELSEWHERE, _NOT_NOW = PlacementDecision(True), PlacementDecision(True, rank=1), PlacementDecision(False)
 _IN_ANOTHER_RACK = PlacementDecision(True, rank=2)
 _BEGIN_ANEW = PlacementDecision(False, gives_up=True)
-_NS_A_SECOND = 1_000_000_000
 _UNLIMITED = 1 << 62
 
 
@@ -40,7 +39,7 @@ def prefer_local(
     old = view.node(suspended.node)
     if old is None or not old.alive:
         return _ELSEWHERE
-    timeout_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    timeout_ns = suspended.since_ns + round(options.delay_s * SECOND_NS)
     if view.now_ns < timeout_ns:
         return PlacementDecision(False, holds_until_ns=timeout_ns)
     if old.free:
@@ -75,7 +74,7 @@ def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: 
         return _ELSEWHERE
     if options.after == "wait":
         return _NOT_NOW
-    timeout_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    timeout_ns = suspended.since_ns + round(options.delay_s * SECOND_NS)
     if view.now_ns < timeout_ns:
         return PlacementDecision(False, holds_until_ns=timeout_ns)
     return _BEGIN_ANEW if suspended.stopped else _ELSEWHERE

@@ -136,7 +136,7 @@ def replay_journal(journal: Path) -> Replayed:
         made = hashlib.sha256()
         header, records = read_journal(journal, made)
         run = resolve(load_experiment(beside))
-        if run.engine == "fluid":
+        if run.experiment.engine == "fluid":
             raise ConfigError(f"{journal}: is of a fluid run, which has no machines to replay")
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(

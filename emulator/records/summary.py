@@ -58,13 +58,15 @@ def build_summary(
         times: those of all operations, if the history has none.
     """
     makespan_ns, settings = makespan_of(history.jobs), run.settings
-    overheads = (times or OverheadTimes(history.operations)).statistics(run.settings.overheads, run.time_scale)
+    overheads = (times or OverheadTimes(history.operations)).statistics(
+        run.settings.overheads, run.experiment.time_scale
+    )
     return {
-        "name": run.name,
+        "name": run.experiment.name,
         "state": state,
-        "engine": run.engine,
-        "time_scale": run.time_scale,
-        "seed": run.seed,
+        "engine": run.experiment.engine,
+        "time_scale": run.experiment.time_scale,
+        "seed": run.experiment.seed,
         "versions": dict(versions),
         "machines": [dict(machine) for machine in machines],
         "makespan_s": ns_to_seconds(makespan_ns),

@@ -130,8 +130,10 @@ def make_costs(run: Resolved, draw: int = 0) -> CostModel:
 
     nodes = {node.name: node.containers for node in run.settings.nodes}
     names = tuple(job.name for job in run.jobs)
-    seed = keyed_number(run.seed, draw)
-    return CalibratedCosts(load_calibration(path), run.time_scale, seed, nodes, names, run.memory_scale)
+    seed = keyed_number(run.experiment.seed, draw)
+    return CalibratedCosts(
+        load_calibration(path), run.experiment.time_scale, seed, nodes, names, run.experiment.live.memory_scale
+    )
 
 
 def calibration_warning(experiment: Experiment) -> str | None:
@@ -222,7 +224,7 @@ class _Shown:
             RunStatus(
                 emulated_ns=cluster.emulated_ns,
                 real_s=time.monotonic() - self._started_real_s,
-                time_scale=self._run.time_scale,
+                time_scale=self._run.experiment.time_scale,
                 phase=phase,
                 jobs=tuple(self._jobs.values()),
                 containers_total=0 if self._run.settings.has_sizes else self._run.containers,

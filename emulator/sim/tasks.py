@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.completions import (
     CheckpointFailed,
     KillFailed,
@@ -15,6 +14,7 @@ from emulator.core.completions import (
     TerminateFailed,
 )
 from emulator.core.effects import Launch
+from emulator.policies.resources import WHOLE_PPM
 
 Failure: TypeAlias = (
     "type[LaunchFailed | SuspendFailed | CheckpointFailed | ResumeFailed | TerminateFailed | KillFailed]"

@@ -15,8 +15,8 @@ import pytest
 from emulator.live.dumpers import DumpError
 from emulator.live.dumpers.criu import find_criu
 from emulator.live.dumpers.images import restore_process, save_process
-from emulator.live.dumpers.pages import PAGE_BYTES, PagesDumper
-from emulator.storage.images import ImageChain, ImageDamaged
+from emulator.live.dumpers.pages import PagesDumper
+from emulator.storage.images import PAGE_BYTES, ImageChain, ImageDamaged
 from tests.full_disk import file_size_limit
 from tests.programs import Program, criu_or_skip, kmeans_command, restore_newest, running, state_of
 

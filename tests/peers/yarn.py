@@ -4,6 +4,7 @@
     yarn.py runs RUNS.jsonl.gz
     yarn.py machines RUNS.jsonl.gz ...
     yarn.py played RUNS.jsonl.gz ...
+    yarn.py alike RUNS.jsonl.gz ...
 
 ``rounds``: of each round of the preemption policy, what each queue is entitled to, what is obtained of it, and the
 containers that are selected.  A round's queues are in its run, and so are the numbers of its requests.  Under the
@@ -16,7 +17,8 @@ first is Java's order of node ids.
 ``machines``: whole clusters, ten runs with phases that are drawn.  Of each kind of run how many jobs complete within
 3% of the record in the mean, and how many containers were preempted; ``N of M`` jobs last.  Exit status 1 if these are
 less than nine of ten, or preempted containers of a kind are off by more than 5%.  ``played``: the same without
-machines: what chance leaves (``yarn_machines``).
+machines: what chance leaves (``yarn_machines``).  ``alike``: whether both come to the same with the same phases: of how
+many runs all jobs complete at the same times.
 
 The others print what differs, and ``N of M equal`` last; exit status 1 if any differs.  Where the records come from is
 in tests/data/PROVENANCE.md.
@@ -202,10 +204,14 @@ class _Process:
     number: int = 0
 
 
+def _unreserved_first(node: str) -> int:
+    return _UNRESERVED_FIRST.index(int(node))
+
+
 class Played:
     """A run with the nodes, ApplicationMasters and phases of the record, and natjam's decisions."""
 
-    def __init__(self, run: Record) -> None:
+    def __init__(self, run: Record, gives_up_first: Callable[[str], int] = _unreserved_first) -> None:
         self._run = run
         self._amount = partial(amount_of, calculator=run["resource_calculator"])
         self._now = 0
@@ -216,7 +222,7 @@ class Played:
             self._queue({"name": "root", "capacity": 100, "queues": run["queues"], **root}, None),
             self._amount((1024, 1)),
             run["offswitch"],
-            lambda node: _UNRESERVED_FIRST.index(int(node)),
+            gives_up_first,
         )
         for number, each in enumerate(run["nodes"]):
             self._scheduler.add_node(str(number), self._amount((each["memory_mb"], each["vcores"])))
@@ -316,12 +322,19 @@ class Played:
                 job.to_ask.append((task, attempt + 1))
         job.completed.clear()
         if job.left:
-            self._at(self._now + 1000, "master", job.index, partial(self._call, job))
+            self._at(self._next_call_ms(job), "master", job.index, partial(self._call, job))
             return
         self.finished_ms[job.given["name"]] = self._now
         master = next(each for each in job.application.held.values() if each.is_master)
         process = self._processes[master.node][master]
         self._at(self._now, "end", job.index, partial(self._end, process))
+
+    def _next_call_ms(self, job: _Job) -> int:
+        """A second later, or at the phase of its second calls if the run has that."""
+        if "masters" not in self._run["phases"]:
+            return self._now + 1000
+        phase = self._run["phases"]["masters"][job.index]
+        return phase + ((self._now - phase) // 1000 + 1) * 1000
 
     def _start(self, process: _Process, length: int) -> None:
         if not process.is_over:
@@ -418,6 +431,10 @@ def main(arguments: Sequence[str]) -> int:
 
             runs_of = yarn_machines.simulated if which == "machines" else yarn_machines.played
             return yarn_machines.hold((run for path in paths for run in records(path)), runs_of, seeds=10)
+        case ["alike", *paths] if paths:
+            from tests.peers import yarn_machines
+
+            return hold_records((run for path in paths for run in records(path)), yarn_machines.differs_in_machines)
         case _:
             print(__doc__, file=sys.stderr)
             return 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -18,11 +19,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from emulator.core.messages import Outcome
+from emulator.core.machine import Phase
+from emulator.core.messages import Outcome, job_address, node_address
 from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
+from emulator.vocabulary import SECOND_NS
 from tests.peers.yarn import Played, preemption_of
 
 Record = Mapping[str, Any]
@@ -107,6 +110,27 @@ def simulated(run: Record, seed: int) -> Outcomes:
         history = simulated_history(resolve(load_experiment(path, [f"seed={seed}"])))
     completions = {job.name: ((job.finish_ns or 0) - job.submit_ns) / 1e6 for job in history.jobs}
     return Outcomes(completions, sum(attempt.outcome is Outcome.KILLED for attempt in history.attempts))
+
+
+def differs_in_machines(run: Record, seed: int = 1) -> str | None:
+    """Which jobs complete at another time in whole machines than with the decisions alone and the same phases."""
+
+    def phase_ms(address: str) -> Fraction:
+        return Fraction(Phase(seed, address, "heartbeat", SECOND_NS).phase_ns, 10**6)
+
+    interval_ns = SECOND_NS if run["preemption"] is None else preemption_of(run["preemption"]).interval_ns
+    phases = {
+        "nodes": [phase_ms(node_address(f"node-{number}")) for number, _ in enumerate(run["nodes"], start=1)],
+        "jobs": [0] * len(run["jobs"]),  # Hadoop's client asks at once when it has registered
+        "masters": [phase_ms(job_address(job["name"])) for job in run["jobs"]],
+        "policy": Fraction(Random(f"{seed}:rm:preemptor").randrange(interval_ns), 10**6),
+    }
+    one = Played({**run, "phases": phases, "launch_ms": 150, "am_launch_ms": 350}, lambda node: 0)
+    one.play(to_end=True)
+    machines = simulated(run, seed).completions_ms
+    alone = {job["name"]: float(one.finished_ms[job["name"]] - job["submit_ms"]) for job in run["jobs"]}
+    found = [f"{name} {machines[name]:.3f} ms, alone {at:.3f}" for name, at in alone.items() if machines[name] != at]
+    return "; ".join(found) or None
 
 
 def experiment(run: Record) -> dict[str, Any]:

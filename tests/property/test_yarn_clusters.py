@@ -13,16 +13,19 @@ from cluster_cases import BAD_NETWORK, CALM, Case, cases, sized
 from cluster_cases import run as run_of_any
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from simulated import CheckedCluster
 
 from emulator.chaos.faulty_cluster import BadNetwork
+from emulator.core.job import JobSpec
 from emulator.core.resource_manager.applications import NodeState
 from emulator.core.settings import OverheadSettings, Settings
 from emulator.policies import axes as policies
-from emulator.policies.resources import WHOLE_PPM, fits, plus, total
+from emulator.policies.resources import PARTS, WHOLE_PPM, fits, plus, total
 from emulator.policies.yarn.amounts import Amounts
 from emulator.policies.yarn.options import YarnOptions, YarnPreemption, YarnQueue
 from emulator.policies.yarn.victims import RoundVictims
+from emulator.vocabulary import Resources
 from tests.examples import drawn, fixed
 
 _ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000, amrm_client=True)
@@ -68,6 +71,7 @@ def with_sizes(case: Case) -> st.SearchStrategy[Case]:
 
 
 def _with_their_queues(case: Case) -> Case:
+    case = _whole(case)
     scheduler = case.settings.scheduler
     function: Any = scheduler.allocation.function
     options = function.keywords["options"]
@@ -75,6 +79,21 @@ def _with_their_queues(case: Case) -> Case:
     allocation = policies.ALLOCATION.by_name["yarn-capacity"].with_options(options)
     settings = dataclasses.replace(case.settings, scheduler=dataclasses.replace(scheduler, allocation=allocation))
     return dataclasses.replace(case, settings=settings)
+
+
+def _whole(case: Case) -> Case:
+    """The same with a thousand times as much of each resource: YARN counts whole cores."""
+
+    def times(amount: Resources) -> Resources:
+        return tuple(each * PARTS for each in amount)
+
+    def asking(job: JobSpec) -> JobSpec:
+        groups = tuple(structs.replace(group, request=times(group.request)) for group in job.facts.groups)
+        return structs.replace(job, facts=structs.replace(job.facts, groups=groups))
+
+    nodes = tuple(dataclasses.replace(node, resources=times(node.resources)) for node in case.settings.nodes)
+    settings = dataclasses.replace(case.settings, nodes=nodes, master_request=times(case.settings.master_request))
+    return dataclasses.replace(case, settings=settings, jobs=tuple(map(asking, case.jobs)))
 
 
 SIZED = yarns(CALM).flatmap(with_sizes)

@@ -294,6 +294,12 @@ class TestApplications:
             ('"startedTime": 1700000010000', '"startedTime": "x"', "apps.app[0].startedTime", "not a whole number"),
             ('"launchTime": 1700000011000', '"launchTime": 7', "apps.app[0].launchTime", "before startedTime"),
             ("_0002", "_0001", "apps.app[1].id", "earlier application"),
+            (
+                '"vcoreSeconds": 100',
+                '"vcoreSeconds": 100, "resourceInfo": {"resourceUsagesByPartition": [{"amUsed": {"memory": "1"}}]}',
+                "apps.app[0].resourceInfo.resourceUsagesByPartition[0].amUsed.memory",
+                "not a whole number",
+            ),
             ('"app": [', '"ap": [', "apps.app", "give the answer"),
         ],
     )
@@ -343,12 +349,19 @@ class TestContainersOfSeveralSizes:
         f"{PREFIX}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
     }
 
-    def applications(self, folder: Path, alike: bool = False) -> Path:
+    RESOURCES: ClassVar = {
+        "resourceUsagesByPartition": [
+            {"partitionName": "", "used": {"memory": 15000, "vCores": 12}, "amUsed": {"memory": 2500, "vCores": 2}},
+            {"partitionName": "gpu", "used": {"memory": 0, "vCores": 0}, "amUsed": {"memory": 0, "vCores": 0}},
+        ]
+    }
+
+    def applications(self, folder: Path, alike: bool = False, **of_second: object) -> Path:
         """One that has ended, of 2 GB and a core; one that runs on three of 4 cores and 5 GB, or one alike."""
         ended = {"id": "application_1_1", "memorySeconds": 2048 * 300, "vcoreSeconds": 300, "finishedTime": 101000}
         running = {"id": "application_1_2", "memorySeconds": 5000 * 300, "vcoreSeconds": 1200, "finishedTime": 0}
         running |= {"allocatedMB": 15000, "allocatedVCores": 12, "runningContainers": 3}
-        pair = (ended, {**ended, "id": "application_1_3"}) if alike else (ended, running)
+        pair = (ended, {**(ended if alike else running), "id": "application_1_3", **of_second})
         both = [{"startedTime": 1000, "elapsedTime": 100000, "queue": "default", **each} for each in pair]
         return write(folder, json.dumps({"apps": {"app": both}}).encode(), "apps.json")
 
@@ -370,6 +383,39 @@ class TestContainersOfSeveralSizes:
         ]
         rows = simulated_history(resolve(experiment)).jobs
         assert all(row.finish_ns is not None for row in rows)
+
+    def test_an_application_master_has_its_own_size_where_the_answer_says_it(self, tmp_path: Path) -> None:
+        site, scheduler = hadoop(tmp_path, "site.xml", self.SITE), hadoop(tmp_path, "cs.xml", self.DOMINANT)
+        apps = self.applications(tmp_path, resourceInfo=self.RESOURCES)
+        found = imported(site=site, scheduler=scheduler, apps=apps, nodes=3)
+        assumed = next(each for each in found.assumed if "master" in each.what)
+        assert assumed.what == "cluster.master_resources=2 GB"
+        assert assumed.why.startswith("as MapReduce's; of 1 of 2 applications the size of the ApplicationMaster is not")
+        write_import(found, Sources(site, scheduler, None, apps, 3), tmp_path / "mine.yaml")
+        experiment = load_experiment(tmp_path / "mine.yaml")
+        jobs = expand(experiment, 1)
+        assert [job.facts.master_request for job in jobs] == [(), (3000, 2000)], "in whole steps of 1 GB"
+        assert all(row.finish_ns is not None for row in simulated_history(resolve(experiment)).jobs)
+
+    def test_an_application_master_that_fits_no_node_is_refused(self, tmp_path: Path) -> None:
+        too_large = [{"partitionName": "", "amUsed": {"memory": 17000, "vCores": 1}}]
+        apps = self.applications(tmp_path, resourceInfo={"resourceUsagesByPartition": too_large})
+        site, scheduler = hadoop(tmp_path, "site.xml", self.SITE), hadoop(tmp_path, "cs.xml", self.DOMINANT)
+        found = imported(site=site, scheduler=scheduler, apps=apps)
+        write_import(found, Sources(site, scheduler, None, apps, 6), tmp_path / "mine.yaml")
+        with pytest.raises(TraceError, match=r"its ApplicationMaster asks for .* fits no empty node"):
+            expand(load_experiment(tmp_path / "mine.yaml"), 1)
+
+    @pytest.mark.parametrize("alike", [True, False])
+    def test_containers_that_are_alike_have_sizes_if_an_application_master_has_another(
+        self, tmp_path: Path, alike: bool
+    ) -> None:
+        size = {"memory": 2048 if alike else 1024, "vCores": 1}
+        running = {"allocatedMB": 6144, "allocatedVCores": 3, "runningContainers": 3, "finishedTime": 0}
+        of_second = {**running, "resourceInfo": {"resourceUsagesByPartition": [{"amUsed": size}]}}
+        apps = self.applications(tmp_path, alike=True, **of_second)
+        found = imported(site=hadoop(tmp_path, "site.xml", self.SITE), scheduler=CONF, apps=apps)
+        assert ("node_groups" in found.experiment["cluster"]) == (not alike)
 
     def test_under_the_default_calculator_only_memory_counts(self, tmp_path: Path) -> None:
         site = hadoop(tmp_path, "site.xml", self.SITE)

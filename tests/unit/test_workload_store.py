@@ -53,7 +53,7 @@ def test_parquet_has_the_documented_columns_for_other_tools(tmp_path: Path):
 
 def test_every_column_survives(tmp_path: Path):
     task = WorkloadTask("reduce", 3, "modelled", 4, "host", -2, 5, 6, 7, 8, 9, {"a": [1, None, "x"]})
-    job = WorkloadJob("a", 1, "q", "u", -3, 4, 5, 6, 7, 8, 9, 10, "killed", 11, 12, (task,), {"b": {"c": 2.5}})
+    job = WorkloadJob("a", 1, "q", "u", -3, 4, 5, 6, 7, 8, 9, 10, "killed", 11, 12, 13, 14, (task,), {"b": {"c": 2.5}})
     assert None not in [getattr(job, name) for name in JOB_COLUMNS]
     assert None not in [getattr(task, name) for name in TASK_COLUMNS]
     header = Header("x", "first-submission", {"job": measured("rule")}, ("one", "two"))

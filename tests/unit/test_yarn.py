@@ -281,6 +281,8 @@ class YarnBench(Bench):
     def full(self) -> list[str]:
         """Research holds everything, production waits for its master; research's reduces, the newest last."""
         self.running_job("r", Ask(((REDUCE, 3),)))
+        while self.timer is not None:
+            self.round()
         self.submit("p", "production")
         held = [held for held in self.machine.state.containers.values() if held.group.name == REDUCE]
         return [one.id for one in held]
@@ -321,6 +323,18 @@ class TestTakingByName:
         assert not sent(bench.node(), KillContainer)
         freed = bench.node("node-1", report_of(bench, reduces[-1], Outcome.KILLED))
         assert [start.job for start in sent(freed, StartContainer)] == ["p"]
+
+    def test_a_round_follows_a_change_though_nothing_is_requested(self):
+        """It may take containers too, where a queue's ideal assignment is less than it holds; if it does not, the next
+        one follows the next change."""
+        bench = YarnBench(yarn(YarnOptions(100, TUNED), containers=4))
+        bench.running_job("r", Ask(((REDUCE, 3),)))
+        assert bench.timer is not None
+        bench.round()
+        assert bench.timer is None
+        held = next(each for each in bench.machine.state.containers.values() if each.group.name == REDUCE)
+        bench.node("node-1", report_of(bench, held.id, Outcome.SUCCEEDED))
+        assert bench.timer is not None
 
     @pytest.mark.parametrize("mechanism", ["checkpoint", "suspend"])
     def test_a_job_is_asked_for_that_container(self, mechanism: str):

@@ -67,3 +67,11 @@ class TestRuns:
 def test_bad_arguments(capsys: pytest.CaptureFixture[str]):
     assert yarn.main(["rounds"]) == 2
     assert "yarn.py rounds" in capsys.readouterr().err
+
+
+class TestWholeMachines:
+    def test_they_come_to_the_same_as_the_decisions_alone(self, capsys: pytest.CaptureFixture[str]):
+        """With the same phases all jobs complete at the same nanoseconds: what is requested when, who hears of what
+        when, and what is free when, is as it is recorded of YARN."""
+        assert yarn.main(["alike", RUNS]) == 0
+        assert capsys.readouterr().out == "8 of 8 equal\n"

@@ -5,7 +5,8 @@ The answer says how long each application took and what it used, but not what it
 - A container has the virtual cores and the memory of those that the application holds now, on average.  Of one that has
   ended, nothing says so: each is one virtual core, as in Hadoop's default calculator.  So ``vcoreSeconds`` over the
   cores of a container are container seconds.
-- The ApplicationMaster held one container from launch to end.  The rest is the work of the other containers.
+- The ApplicationMaster held one container from launch to end.  The rest is the work of the other containers.  Its size
+  is ``amUsed`` of ``resourceInfo``, which only the CapacityScheduler says, and only of an application that runs.
 - The other containers ran in parallel all the time.  So there are as many tasks as containers held on average, each
   with an equal part of the work.  All are reduces, so that they can be preempted.
 
@@ -42,6 +43,8 @@ HEADER = Header(
         "priority": measured("priority, else applicationPriority"),
         "memory_bytes": modelled("memorySeconds / container seconds: the average container"),
         "cpu_thousandths": measured("allocatedVCores / runningContainers, of an application that runs"),
+        "master_memory_bytes": measured("resourceInfo: amUsed, of an application that runs"),
+        "master_cpu_thousandths": measured("resourceInfo: amUsed, of an application that runs"),
         "start_ns": measured("launchTime"),
         "finish_ns": measured("finishedTime"),
         "outcome": measured("finalStatus"),
@@ -100,7 +103,7 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
     ran_ns = elapsed_ns if start_ns is None else max(0, submit_ns + elapsed_ns - start_ns)
     vcore_s = whole(value.get("vcoreSeconds"), f"{where}.vcoreSeconds", MAX_LENGTH_NS // _S * MAX_TASKS)
     memory_mb_s = whole(value.get("memorySeconds"), f"{where}.memorySeconds", MAX_BYTES)
-    vcores = _vcores(value, where)
+    vcores, master = _vcores(value, where), _master(value.get("resourceInfo"), f"{where}.resourceInfo")
     container_ns = vcore_s * _S // (vcores or 1)
     work_ns = container_ns - ran_ns
     if work_ns <= 0:
@@ -119,6 +122,8 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
         priority=None if priority is None else whole(priority, f"{where}.priority", 10**9, -1),
         memory_bytes=min(MAX_BYTES, memory_mb_s * 2**20 * _S // container_ns) or None,
         cpu_thousandths=None if vcores is None else 1000 * vcores,
+        master_memory_bytes=master and master[0] * 2**20,
+        master_cpu_thousandths=master and 1000 * master[1],
         start_ns=start_ns,
         finish_ns=finish_ns,
         outcome=_OUTCOMES.get(text(value.get("finalStatus"), f"{where}.finalStatus") or ""),
@@ -131,6 +136,18 @@ def _vcores(value: dict[str, Any], where: str) -> int | None:
     counts = (value.get("allocatedVCores"), value.get("runningContainers"))
     held, containers = (0 if count is None else whole(count, where, MAX_TASKS * 1000, -1) for count in counts)
     return max(1, round(held / containers)) if held > 0 and containers > 0 else None
+
+
+def _master(value: Any, where: str) -> tuple[int, int] | None:
+    """Memory, in MiB, and virtual cores of its ApplicationMaster; None: the answer does not say them."""
+    partitions = [] if value is None else json_object(value, where).get("resourceUsagesByPartition", [])
+    memory_mb = vcores = 0
+    for number, partition in enumerate(partitions if isinstance(partitions, list) else []):
+        place = f"{where}.resourceUsagesByPartition[{number}]"
+        used = json_object(json_object(partition, place).get("amUsed", {}), f"{place}.amUsed")
+        memory_mb += whole(used.get("memory", 0), f"{place}.amUsed.memory", MAX_BYTES >> 20)
+        vcores += whole(used.get("vCores", 0), f"{place}.amUsed.vCores", 10**6)
+    return (memory_mb, vcores) if memory_mb else None
 
 
 def _time_ns(value: Any, column: str) -> int | None:

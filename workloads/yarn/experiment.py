@@ -134,7 +134,26 @@ def _queued(
 def as_allocated(jobs: Sequence[WorkloadJob], least_mb: int) -> list[WorkloadJob]:
     """The jobs with containers of whole steps of ``least_mb``, as YARN allocates them."""
     step_bytes = least_mb * 2**20
-    return [replace(job, memory_bytes=max(1, -(-(job.memory_bytes or 0) // step_bytes)) * step_bytes) for job in jobs]
+
+    def steps(memory_bytes: int | None) -> int:
+        return max(1, -(-(memory_bytes or 0) // step_bytes)) * step_bytes
+
+    return [
+        replace(
+            job,
+            memory_bytes=steps(job.memory_bytes),
+            master_memory_bytes=job.master_memory_bytes and steps(job.master_memory_bytes),
+        )
+        for job in jobs
+    ]
+
+
+def _sizes(jobs: Iterable[WorkloadJob], *, has_cores: bool) -> Iterator[tuple[int | None, int]]:
+    """Bytes and cores, in thousandths, of all containers, as far as they are known and count."""
+    for job in jobs:
+        yield job.memory_bytes, (job.cpu_thousandths or 1000) if has_cores else 0
+        if job.master_memory_bytes:
+            yield job.master_memory_bytes, (job.master_cpu_thousandths or 1000) if has_cores else 0
 
 
 def container_mb(jobs: Sequence[WorkloadJob], least_mb: int) -> int:
@@ -203,7 +222,7 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     has_users = bool(jobs) and all(job.user for job in jobs)
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
     allocated, cores = as_allocated(jobs, least_mb), _cores(settings, fair)
-    if imported.applications is not None and len({(job.memory_bytes, job.cpu_thousandths) for job in allocated}) > 1:
+    if imported.applications is not None and len(set(_sizes(allocated, has_cores=cores is not None))) > 1:
         imported.applications.jobs = allocated
         cluster = _sized_cluster(settings, cores, nodes, node_mb, least_mb, imported)
     else:
@@ -317,13 +336,25 @@ def _sized_cluster(
     """A cluster whose containers have the sizes of the applications' own."""
     resources = {"memory_gb": _gb(node_mb), **({} if cores is None else {"cpu": cores})}
     master_mb = -(-settings.take(_MASTER_MB, 1536, _at_least_one) // least_mb) * least_mb
-    why = "of MapReduce's ApplicationMasters; others have their own"
-    imported.assume("cluster.master_resources", f"{_gb(master_mb):g} GB", why, Effect.NOTHING)
+    jobs = imported.applications.jobs if imported.applications else ()
+    unknown = sum(job.master_memory_bytes is None for job in jobs)
+    if unknown:
+        imported.assume(
+            "cluster.master_resources", f"{_gb(master_mb):g} GB", _masters(unknown, len(jobs)), Effect.NOTHING
+        )
     return {
         "node_groups": [{"count": nodes, "resources": resources}],
         "container_memory_gb": _gb(least_mb),
         "master_resources": {"memory_gb": _gb(min(master_mb, node_mb))},
     }
+
+
+def _masters(unknown: int, total: int) -> str:
+    """Why a size of ApplicationMasters was assumed."""
+    return (
+        f"as MapReduce's; of {unknown:,} of {total:,} applications the size of the ApplicationMaster is not known: the"
+        " ResourceManager says it only of one that runs, under the CapacityScheduler"
+    )
 
 
 def _gb(size_mb: int) -> float:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from emulator.core.application_master.job_progress import WHOLE_PPM, progress_ppm, work_ppm
+from emulator.core.application_master.job_progress import progress_ppm, work_ppm
 from emulator.core.application_master.job_tasks import Gang, JobTasks
 from emulator.core.application_master.map_reruns import MapReruns
 from emulator.core.application_master.speculation import SpeculativeAttempts
@@ -73,6 +73,7 @@ from emulator.core.messages import (
 )
 from emulator.core.settings import Settings
 from emulator.policies.mechanism import HELD_BY, TRAITS
+from emulator.policies.resources import WHOLE_PPM
 from emulator.vocabulary import Mechanism, Order, Saved, TaskId, Work
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
@@ -239,7 +240,7 @@ class ApplicationMaster(StateMachine, Stateful):
             self.tasks.asks.mark_changed()
         if answer.reclaim or answer.named:
             self.tasks.lost_to_gang()
-        for report in answer.finished:
+        for report in sorted(answer.finished, key=lambda each: (len(each.container), each.container)):
             effects += self._apply_report(report, now_ns)
         for node in answer.lost_nodes:
             effects += self._reruns.node_lost(node, now_ns)

@@ -24,18 +24,7 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class _Operation:
     work_ns: int
-    submitted_ns: int
-    begun_ns: int | None = None
     due_service: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How long an operation waited and used the device, emulated nanoseconds, and which operations begin now."""
-
-    waited_ns: int
-    active_ns: int
-    begun: tuple[str, ...]
 
 
 class DeviceQueue:
@@ -44,51 +33,48 @@ class DeviceQueue:
     def __init__(self, at_once: int = 1) -> None:
         if at_once < 1:
             raise ValueError(f"a device that does {at_once} operations at once")
-        self.busy_ns = 0
-        """Time with at least one active operation so far."""
+        self.active: set[str] = set()
+        """The operations that use the device; the others wait."""
         self._at_once = at_once
         self._unit = math.lcm(*range(1, at_once + 1))
         self._operations: dict[str, _Operation] = {}
-        self._active: set[str] = set()
         self._waiting: deque[str] = deque()
         self._service = 0
         self._now_ns = 0
 
-    def submit(self, name: str, work_ns: int, now_ns: int) -> tuple[str, ...]:
-        """Add an operation.  Returns the operations that begin now: this one, if it need not wait.
-
-        Raises ValueError if there is already an operation with that name.
-        """
+    def submit(self, name: str, work_ns: int, now_ns: int) -> None:
+        """Add an operation, which begins now if it need not wait.  Raises ValueError if there is already one with that
+        name."""
         if name in self._operations:
             raise ValueError(f"operation {name} is here already")
         self._advance(now_ns)
-        self._operations[name] = _Operation(work_ns, now_ns)
+        self._operations[name] = _Operation(work_ns)
         self._waiting.append(name)
-        return self._begin()
+        self._begin()
 
-    def end(self, name: str, now_ns: int) -> Ended:
+    def end(self, name: str, now_ns: int) -> None:
         """End an operation: it is done, has failed, or is no longer wanted.  Raises KeyError if it is unknown."""
-        operation = self._operations[name]
+        if name not in self._operations:
+            raise KeyError(name)
         self._advance(now_ns)
         del self._operations[name]
-        if operation.begun_ns is None:
+        if name in self.active:
+            self.active.discard(name)
+            self._begin()
+        else:
             self._waiting.remove(name)
-            return Ended(now_ns - operation.submitted_ns, 0, ())
-        self._active.discard(name)
-        waited_ns = operation.begun_ns - operation.submitted_ns
-        return Ended(waited_ns, now_ns - operation.begun_ns, self._begin())
 
     def next_due(self) -> tuple[int, str] | None:
         """When the first active operation is due, and its name, if no other begins or ends; None: none is active."""
-        if not self._active:
+        if not self.active:
             return None
-        due_service, name = min((self._operations[name].due_service, name) for name in self._active)
-        return self._now_ns + self._until(due_service, len(self._active)), name
+        due_service, name = min((self._operations[name].due_service, name) for name in self.active)
+        return self._now_ns + self._until(due_service, len(self.active)), name
 
     def wait_ns(self, now_ns: int) -> int:
         """How long an operation that came at ``now_ns`` would wait, if no operation ends early or late."""
         service = self._service_at(now_ns)
-        dues = [max(service, self._operations[name].due_service) for name in self._active]
+        dues = [max(service, self._operations[name].due_service) for name in self.active]
         heapq.heapify(dues)
         waiting = [self._operations[name].work_ns * self._unit for name in self._waiting]
         units = 0
@@ -102,34 +88,28 @@ class DeviceQueue:
 
     def validate(self) -> None:
         """Raise AssertionError if an invariant does not hold."""
-        assert len(self._active) <= self._at_once
-        assert not self._waiting or len(self._active) == self._at_once, "the device idles while operations wait"
-        assert self._active.isdisjoint(self._waiting)
-        assert self._active.union(self._waiting) == self._operations.keys()
+        assert len(self.active) <= self._at_once
+        assert not self._waiting or len(self.active) == self._at_once, "the device idles while operations wait"
+        assert self.active.isdisjoint(self._waiting)
+        assert self.active.union(self._waiting) == self._operations.keys()
 
-    def _begin(self) -> tuple[str, ...]:
-        begun = []
-        while self._waiting and len(self._active) < self._at_once:
+    def _begin(self) -> None:
+        while self._waiting and len(self.active) < self._at_once:
             name = self._waiting.popleft()
             operation = self._operations[name]
-            operation.begun_ns = self._now_ns
             operation.due_service = self._service + operation.work_ns * self._unit
-            self._active.add(name)
-            begun.append(name)
-        return tuple(begun)
+            self.active.add(name)
 
     def _advance(self, now_ns: int) -> None:
         if now_ns < self._now_ns:
             raise ValueError(f"instant {now_ns} is before {self._now_ns}")
         self._service = self._service_at(now_ns)
-        if self._active:
-            self.busy_ns += now_ns - self._now_ns
         self._now_ns = now_ns
 
     def _service_at(self, now_ns: int) -> int:
-        if not self._active:
+        if not self.active:
             return self._service
-        return self._service + (now_ns - self._now_ns) * (self._unit // len(self._active))
+        return self._service + (now_ns - self._now_ns) * (self._unit // len(self.active))
 
     def _until(self, due_service: int, sharing: int) -> int:
         """Nanoseconds until the service is ``due_service`` with ``sharing`` active operations; 0 if it is past."""

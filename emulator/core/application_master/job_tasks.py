@@ -42,9 +42,9 @@ from emulator.core.machine import Phase, Timers
 from emulator.core.messages import SuspendContainer
 from emulator.core.settings import Settings
 from emulator.policies.mechanism import TRAITS, applied_to
+from emulator.policies.resources import WHOLE_PPM
 from emulator.vocabulary import TaskGroup, TaskId, Work
 
-_PPM = 1_000_000
 _LEFT = VICTIM | {AttemptState.SUSPENDED}
 
 
@@ -101,7 +101,7 @@ class Groups:
         if after is None or self._at_once:
             return True
         share_ppm = self._slow_start_ppm if after.share_ppm is None else after.share_ppm
-        return self._succeeded[after.group] * _PPM >= len(self.tasks[after.group]) * share_ppm
+        return self._succeeded[after.group] * WHOLE_PPM >= len(self.tasks[after.group]) * share_ppm
 
 
 def _tasks_of(spec: JobSpec, group: TaskGroup) -> list[Task]:

@@ -28,7 +28,6 @@ from typing import NamedTuple
 from msgspec import structs
 
 from emulator.core.application_master.devices import DeviceQueue
-from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.application_master.task import VICTIM, AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
@@ -38,7 +37,7 @@ from emulator.core.messages import AllocateResponse, ProgressSamples
 from emulator.core.settings import Settings
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
 from emulator.policies.mechanism import TRAITS, applied_to, keeps_processes
-from emulator.policies.resources import irreducible, lacking, minus, total
+from emulator.policies.resources import WHOLE_PPM, irreducible, lacking, minus, total
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
 from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism, ProcessImage, Resources, Tier, Work
 

@@ -22,10 +22,10 @@ from emulator.core.application_master.task import AttemptEvent, AttemptState, Ta
 from emulator.core.effects import Effect
 from emulator.core.messages import KillContainer
 from emulator.core.settings import SpeculationSettings
+from emulator.policies.resources import WHOLE_PPM
 
 BEATEN = "another attempt at the task is ahead"
 """Why a rival was killed."""
-_PPM = 1_000_000
 _NEVER_NS = 1 << 62
 
 
@@ -91,7 +91,7 @@ def stragglers(
     ``tasks`` are the job's tasks that walk keys; ``live``: attempts at them that have a container.
     """
     speculating = sum(task.speculative for task in tasks)
-    room = max(1, len(live) * settings.at_most_ppm // _PPM) - speculating
+    room = max(1, len(live) * settings.at_most_ppm // WHOLE_PPM) - speculating
     if room <= 0:
         return []
     rates = [rate for task in tasks for attempt in task.attempts if (rate := attempt.estimate.rate)]
@@ -104,7 +104,7 @@ def stragglers(
         if task.state is not TaskState.RUNNING or task.speculative:
             continue
         # rate < (1 - margin) x mean, in whole numbers
-        lags = rate * len(rates) * _PPM < sum(rates) * (_PPM - settings.margin_ppm)
+        lags = rate * len(rates) * WHOLE_PPM < sum(rates) * (WHOLE_PPM - settings.margin_ppm)
         left_ns = attempt.estimate.remaining_ns(task.keys_total, now_ns)
         if lags and left_ns and now_ns - attempt.running_since_ns >= settings.after_ns:
             slow.append((-left_ns, task.index))

@@ -35,6 +35,7 @@ from emulator.core.completions import (
 )
 from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
 from emulator.core.messages import (
+    PREEMPTED,
     RESOURCE_MANAGER,
     ContainerReported,
     ContainerState,
@@ -307,8 +308,9 @@ class NodeManager(StateMachine):
     def _report(self, container: Container) -> list[fx.Effect]:
         if container.work is Work.MASTER:
             return []  # an ApplicationMaster knows its own state
-        ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
-        if self._overheads.amrm_client and ended_by_itself:
+        by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
+        preempted = container.outcome is Outcome.KILLED and container.reason == PREEMPTED
+        if self._overheads.amrm_client and (by_itself or preempted):
             return []  # the ResourceManager reports it
         return [fx.Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 

@@ -189,8 +189,8 @@ class HeldContainer:
     revision: int = 0
     """Revision of the newest report; reports that are not newer are ignored."""
 
-    def lost(self, reason: str) -> ContainerReport:
-        """The report of its end when its node is lost: newer than anything that this node may still have sent."""
+    def ended(self, outcome: Outcome, reason: str) -> ContainerReport:
+        """The report of its end when the ResourceManager says it: newer than anything that its node may still send."""
         return ContainerReport(
             container=self.id,
             job=self.job,
@@ -198,7 +198,7 @@ class HeldContainer:
             node=self.node,
             revision=1 << 62,
             state=ContainerState.DONE,
-            outcome=Outcome.LOST,
+            outcome=outcome,
             reason=reason,
         )
 
@@ -527,11 +527,6 @@ class Application:
     def is_evicted_whole(self) -> bool:
         """Whether it gives all its containers when it must give one: a gang that would be too small without it."""
         return self.facts.gang is not None and self.members <= self.facts.gang
-
-    @property
-    def running_victims(self) -> int:
-        """Number of tasks in a slot that can be victims."""
-        return len(self.victims)
 
     @property
     def protected_until_ns(self) -> list[int]:

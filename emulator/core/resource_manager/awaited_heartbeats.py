@@ -43,8 +43,6 @@ class AwaitedHeartbeats:
         """Nodes with room, but too little for every container that is waited for."""
         self.smaller_requests = 0
         """How often something was asked for that may have room where all else has none."""
-        self.capacity_grown = 0
-        """How often more of a node has become free."""
         self._alone_now: str | None = None
         """The node of those to which that happened in the message being handled."""
         self._timeout_ns: int | None = None
@@ -91,7 +89,6 @@ class AwaitedHeartbeats:
     def grown(self, address: str) -> None:
         """More of the node has become free."""
         self.too_small.discard(address)
-        self.capacity_grown += 1
 
     def ask_smaller(self) -> None:
         """Something is waited for that may have room where all else has none."""

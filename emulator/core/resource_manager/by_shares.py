@@ -37,11 +37,9 @@ from emulator.core.resource_manager.offers import ByContract, Components, Offer
 from emulator.core.resource_manager.victims import net_of
 from emulator.core.settings import Settings
 from emulator.policies.capacity import Capacity
-from emulator.policies.resources import count_fitting
+from emulator.policies.resources import WHOLE_PPM, count_fitting
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import MASTER, MeasuredCosts, Work
-
-_PPM = 1_000_000
 
 
 class _OfSlots:
@@ -158,7 +156,7 @@ class Instance:
     def _rank(self, application: Application) -> tuple[int, int, int]:
         """Sort key: the part of its share that a job holds."""
         share, held = self.shares.get(application.name, 0), self.held(application)
-        return held * _PPM // max(1, share), held - share, application.order
+        return held * WHOLE_PPM // max(1, share), held - share, application.order
 
 
 class Shares:

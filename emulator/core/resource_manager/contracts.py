@@ -44,7 +44,7 @@ from emulator.core.delivery import CommandLedger
 from emulator.core.effects import TRANSACTIONAL, Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.messages import AllocateResponse, KillContainer
+from emulator.core.messages import PREEMPTED, AllocateResponse, KillContainer, Outcome
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -54,10 +54,8 @@ from emulator.policies.resources import common, irreducible, lacking, minus, plu
 from emulator.policies.views import TaskView
 from emulator.vocabulary import MASTER_GROUP, Resources
 
-PREEMPTED = "preempted by name"
-"""Why a container was killed."""
 NOT_GIVEN = "asked back and not given in time"
-"""Why others were killed."""
+"""Why containers were killed that no scheduler named."""
 
 
 @dataclass(slots=True)
@@ -289,6 +287,7 @@ class Contracts:
         self._kill_timeout_ns = settings.protocol.kill_timeout_ns
         self._may_stop = keeps_processes(settings.scheduler.mechanism.among)
         self._nodes_kill = needs_no_job(settings.scheduler.mechanism.among)
+        self._reports_kills = settings.overheads.amrm_client
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
@@ -351,6 +350,8 @@ class Contracts:
         self._count_as_removed(application, held)
         if self._nodes_kill:
             self._kill_later(held, contract.release_delay_ns)
+            if self._reports_kills:
+                application.news.ended(held.ended(Outcome.KILLED, PREEMPTED))
             return
         self._asked_ns[held.id] = now_ns + self._grace_ns(held)
         application.news.ask_by_name(held.id, contract.queue_ns if held is contract.held else None)
@@ -473,9 +474,8 @@ class Contracts:
         if not held.is_reclaimed:
             self._preemptor.freed(held.job, node.name, amount)
         elif node.name in self._preemptor.open_amounts_of(held.job):
-            self._state.applications[
-                held.job
-            ].news.reduce_contract()  # it has left what it may keep, and has paid nothing
+            # it has left what it may keep, and has paid nothing
+            self._state.applications[held.job].news.reduce_contract()
 
     def answer(self, application: Application, received_id: int) -> AllocateResponse | None:
         """The answer to a heartbeat of the job (``MasterUpdates.answer``), with what it may keep of nodes."""

@@ -20,7 +20,8 @@ from emulator.live.dumpers import Dumper, DumpError
 from emulator.storage.images import Image, ImageChain, Pace
 
 STAGING_PREFIX = "natjam-image-"
-_SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
+"""Files in memory, where there is such a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,10 @@ def _staged(parent: Path) -> Iterator[Path]:
 
 def _staging_for(size_bytes: int, otherwise: Path) -> Path:
     try:
-        room_bytes = shutil.disk_usage(_SHARED_MEMORY).free
+        room_bytes = shutil.disk_usage(SHARED_MEMORY).free
     except OSError:
         return otherwise
-    return _SHARED_MEMORY if room_bytes > 2 * size_bytes and os.access(_SHARED_MEMORY, os.W_OK) else otherwise
+    return SHARED_MEMORY if room_bytes > 2 * size_bytes and os.access(SHARED_MEMORY, os.W_OK) else otherwise
 
 
 def _resident_bytes(pid: int) -> int:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.live.dumpers import DumpError
+from emulator.storage.images import PAGE_BYTES
 
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PAGES_FILE = "pages-1.img"
 REGIONS_FILE = "regions.json"
 _MAP_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(.*)")

@@ -195,7 +195,7 @@ class HostReports:
         return RunStatus(
             emulated_ns=cluster.emulated_ns,
             real_s=time.monotonic() - started_real_s,
-            time_scale=self._run.time_scale,
+            time_scale=self._run.experiment.time_scale,
             phase=phase,
             jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
             containers_total=0 if self._run.settings.has_sizes else self._run.containers,

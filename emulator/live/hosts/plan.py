@@ -54,7 +54,7 @@ _TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
 
 def timeout_real_ns(run: Resolved) -> int:
     """How long a task may give no sign of life, and how long a run may have no moves."""
-    return max(_TIMEOUT_AT_LEAST_REAL_NS, int(run.task_timeout_ns / Decimal(str(run.time_scale))))
+    return max(_TIMEOUT_AT_LEAST_REAL_NS, int(run.task_timeout_ns / Decimal(str(run.experiment.time_scale))))
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ def make_plan(
         run_id=run_id,
         settings=run.settings,
         jobs=jobs,
-        time_scale=run.time_scale,
-        memory_scale=run.memory_scale,
+        time_scale=run.experiment.time_scale,
+        memory_scale=run.experiment.live.memory_scale,
         limits_containers=run.experiment.live.memory == "container",
         network_bytes_s=run.network_bytes_s,
         task_timeout_real_ns=timeout_real_ns(run),
-        dumper=run.dumper,
+        dumper=run.experiment.scheduler.choice("mechanism").options.get("dumper"),
         keeps_images_in_output=run.experiment.storage.url is not None,
         node_hosts=node_hosts,
         application_hosts=application_hosts,

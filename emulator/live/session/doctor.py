@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from emulator.live.dumpers.criu import find_criu, tracks_memory
+from emulator.live.dumpers.images import SHARED_MEMORY
 from emulator.live.memory.nodes import why_no_swap
 from emulator.live.program_members import group_parent
 from emulator.storage.images import PAGE_TRACKER
@@ -20,7 +21,6 @@ from emulator.vocabulary import counted
 
 _CGROUP_FOLDER = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "freezer", "cpu")
-_SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _own_swap() -> Finding:
 def _staging() -> Finding:
     without = "images are staged beside their store instead, at the speed of that disk"
     try:
-        free_gib = shutil.disk_usage(_SHARED_MEMORY).free / 2**30
+        free_gib = shutil.disk_usage(SHARED_MEMORY).free / 2**30
     except OSError:
         return Finding("/dev/shm", False, "is not there", without)
     return _finding("/dev/shm", free_gib >= 1, f"{free_gib:.1f} GiB free", without)

@@ -183,13 +183,11 @@ class LiveSession:
         self._runtime, self._ray = runtime, runtime.start()
         from ray.util.metrics import Gauge
 
-        self._gauges = RunGauges(Gauge, self._resolved.name)
+        self._gauges = RunGauges(Gauge, self._resolved.experiment.name)
         self._show("starting hosts")
         plan, machines = self._start_hosts()
-        clock, period_real_ns = (
-            ScaledClock(self._origin_real_ns, self._resolved.time_scale),
-            round(LOOK_PERIOD_REAL_S * 1e9),
-        )
+        clock = ScaledClock(self._origin_real_ns, self._resolved.experiment.time_scale)
+        period_real_ns = round(LOOK_PERIOD_REAL_S * 1e9)
         with (
             web_service(self.run_id, self._resolved, self._origin_real_ns) as web,
             watched(STARTER, clock, period_real_ns, self._gaps.add),  # hosts wait for this process that long at most

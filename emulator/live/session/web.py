@@ -68,8 +68,8 @@ def web_service(run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[dic
     (``preempting``).  Raises RunError where the service does not start or does not last.
     """
     facts: dict[str, Any] = {}
-    available, transactional = run.settings.availability, run.transactional
-    if available is None or transactional is None or transactional.kind != "web":
+    available, given = run.settings.availability, run.experiment.cluster.availability
+    if available is None or given is None or given.transactional.kind != "web":
         yield facts
         return
     load = Load(
@@ -77,11 +77,11 @@ def web_service(run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[dic
         available.capacity.period_ns,
         run.containers,
         available.grace_ns,
-        transactional.requests_real_s,
-        transactional.request_real_ms,
+        given.transactional.requests_real_s,
+        given.transactional.request_real_ms,
         origin_real_ns,
-        run.time_scale,
-        run.seed,
+        run.experiment.time_scale,
+        run.experiment.seed,
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "emulator.live.session.web"],

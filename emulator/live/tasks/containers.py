@@ -7,7 +7,6 @@ events follow from what the kernel and the task report.
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 
 from emulator.live.clock import ScaledClock
 from emulator.live.tasks import checkpoint, records
+from emulator.live.tasks.partial_output import CONTAINER_ID
 from emulator.live.tasks.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory, pack
 from emulator.records.lag import LagRecord, LagRecorder
 
@@ -27,7 +27,6 @@ Emit = Callable[..., None]
 INPUT_FILE = "input.msgpack"
 CHECKPOINT_FILE = "checkpoint.msgpack"
 
-_CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
 _SIGNALS = {
     "suspend": SUSPEND,
     "resume": signal.SIGCONT,
@@ -71,7 +70,7 @@ def parse_command(message: object) -> dict[str, Any]:
 def launch_problem(command: dict[str, Any]) -> str | None:
     """Why a launch is impossible with these parameters, or None."""
     identity, params = command["id"], command["params"]
-    if not _CONTAINER_ID.fullmatch(identity):
+    if not CONTAINER_ID.fullmatch(identity):
         return f"container id {identity!r} cannot name a directory"
     if params.get("container_id") != identity:
         return f"launch parameter container_id is {params.get('container_id')!r}, the command's id {identity!r}"

@@ -31,7 +31,8 @@ _SEALED = b"seal %15d %15d"
 _SEAL_LINE = re.compile(rb"seal +(\d+) +(\d+) [0-9a-f]{8}\n")
 _BESIDE = ".seal"
 _SEAL_BYTES = len(_SEALED % (0, 0)) + len(b" 00000000\n")
-_CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
+CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
+"""An id that can name files and directories."""
 
 
 class OutputError(Exception):
@@ -45,7 +46,7 @@ def final_path(output_directory: str, job: str, task: int, kind: str = "r") -> s
 
 def partial_path(final: str, container_id: str) -> str:
     """Path of one attempt's part of the output file ``final``.  Raises ValueError for an unsafe id."""
-    if not _CONTAINER_ID.fullmatch(container_id):
+    if not CONTAINER_ID.fullmatch(container_id):
         raise ValueError(f"container id {container_id!r} cannot name a file")
     return os.path.join(_partial_directory(final), f"{os.path.basename(final)}.{container_id}")
 

@@ -8,15 +8,17 @@ gone.  A killed container is gone for its queue at once, and for its node when t
 second heartbeat after the kill, because it hears of the kill at the first.  (The recorded runs of Hadoop's own
 ResourceManager: tests/data/PROVENANCE.md.)
 
-The preemption policy has a round once per interval, from a phase that is drawn.  Rounds while nobody waits would do
-nothing, and are left out.
+The preemption policy has a round once per interval, from a phase that is drawn.  It may take containers even if
+nothing is requested: a queue's ideal assignment may be less of one resource than it holds, although nobody else wants
+that.  So rounds are left out only if nothing is requested and nothing has changed since one that obtained nothing.
 
 The groups of a job are requests of falling priority, in their order, unless its details say otherwise.  A suspended
 task is requested before the new ones of its group.  Under ``mechanism: checkpoint`` or ``suspend`` a container that is
 to be killed is asked of its job instead, which saves or stops it.
 
 Where containers have one size, an amount has one number: 1/1024 of a container, as Hadoop counts the megabytes of
-containers of 1 GB.
+containers of 1 GB.  Else it has whole megabytes, whole cores, and whole numbers of whatever else, because what YARN
+computes is rounded to these.  Of a request and of what is held that is rounded up, of a node down.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ from emulator.sites.yarn import YarnDetails
 from emulator.vocabulary import MASTER, Resources
 
 UNIT = 1024
-"""Parts of a container, where all have one size."""
+"""Parts of a container, where all have one size; megabytes of a gigabyte."""
 _NEVER_NS = 1 << 62
 _LATER = 1 << 40
 """By how much the number of a request for a suspended task is smaller than those of new ones, which come later."""
@@ -131,6 +133,8 @@ class YarnScheduler(Scheduler):
         """Of the rounds of the preemption policy."""
         self._round_ns: int | None = None
         """When the next one is."""
+        self._may_obtain = False
+        """Whether anything has changed since a round that obtained nothing."""
         self._waits: dict[str, object] = {}
         """What was last explained, of the jobs whose queues lack something."""
 
@@ -145,8 +149,10 @@ class YarnScheduler(Scheduler):
                 before = self._capacity.changes
                 steps = self._capacity.heartbeat(node, left)
                 is_no_op = len(events) == 1 and self._capacity.changes == before
+                self._may_obtain |= not is_no_op
                 return self._answer([*self._grants(steps)], now_ns, is_no_op)
             case _:
+                self._may_obtain = True
                 return self._answer((), now_ns)
 
     def decide(self, now_ns: int) -> Answer:
@@ -157,6 +163,7 @@ class YarnScheduler(Scheduler):
             return self._answer((), now_ns)
         found = self._monitor.round(planned_ns)
         reasons, decided = found.reasons, list[SchedulerDecision]()
+        self._may_obtain = any(map(self._capacity.amounts.some, (leaf.to_obtain for leaf in reasons.root.leaves)))
         for request in found.killed:
             of_round = "" if decided else f"\n{reasons.in_words(self._in_words)}"
             why = f"{reasons.of(request, self._in_words)}{of_round}"
@@ -168,12 +175,14 @@ class YarnScheduler(Scheduler):
         preemption, capacity = self._options.preemption, self._capacity
         if self._waits and not capacity.pending:
             decided, is_no_op = [*decided, *self._explain_waits(())], False
-        if self._monitor is None or preemption is None or not capacity.pending:
+        has_rounds = capacity.pending or (self._may_obtain and any(capacity.root.used))
+        if self._monitor is None or preemption is None or not has_rounds:
             self._round_ns = None
         elif self._round_ns is None:
             rounds = (now_ns - self._phase_ns) // preemption.interval_ns + 1
             self._round_ns = self._phase_ns + rounds * preemption.interval_ns
-        heartbeats = capacity.awaited if capacity.pending or capacity.reserved else None
+        # What was granted may come and go before anything is notified of it.
+        heartbeats = capacity.awaited if capacity.pending or capacity.reserved or self._granted else None
         return Answer(decided, self._round_ns, heartbeats=heartbeats, is_no_op=is_no_op)
 
     # ---- what has happened ----
@@ -183,7 +192,7 @@ class YarnScheduler(Scheduler):
             case SchedulerStarted():
                 self._start(event)
             case NodeAdded():
-                self._capacity.add_node(event.node, self._amount(event.resources, event.containers))
+                self._capacity.add_node(event.node, self._amount(event.resources, event.containers, up=False))
             case NodeRemoved():
                 self._capacity.remove_node(event.node)
             case Capacity():
@@ -203,8 +212,11 @@ class YarnScheduler(Scheduler):
             case _:
                 pass
 
-    def _amount(self, of: Amounts, containers: int = 1) -> Resources:
-        return tuple(of.get(name, 0) for name in self._names) or (containers * UNIT,)
+    def _amount(self, of: Amounts, containers: int = 1, up: bool = True) -> Resources:
+        """The amount in YARN's units (see the module's theory of operation)."""
+        sign = -1 if up else 1
+        parts = (sign * of.get(name, 0) * (UNIT if name == MEMORY else 1) for name in self._names)
+        return tuple(sign * (each // PARTS) for each in parts) or (containers * UNIT,)
 
     def _start(self, event: SchedulerStarted) -> None:
         options = self._options
@@ -345,5 +357,7 @@ class YarnScheduler(Scheduler):
 
     def _in_words(self, amount: Resources) -> str:
         if self._names:
-            return written(amount, self._names)
+            units = (UNIT if name == MEMORY else 1 for name in self._names)
+            parts = (round(each * PARTS / unit) for each, unit in zip(amount, units, strict=True))
+            return written(tuple(parts), self._names)
         return f"{amount[0] / UNIT:.4g} container{'s' * (amount[0] != UNIT)}"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
-from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.effects import TRANSACTIONAL, ExplainJobEviction, ExplainScheduler, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
 from emulator.core.messages import RESOURCE_MANAGER
 from emulator.files.times import ns_to_seconds
 from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
+from emulator.policies.resources import WHOLE_PPM
 from emulator.policies.views import JobView, TaskView
 from emulator.records.history.attempt_names import AttemptNames
 from emulator.records.history.columns import Mark
