@@ -123,9 +123,9 @@ SIZED = yarns(CALM).flatmap(with_sizes)
 
 
 def masters_leave_too_little(cluster: CheckedCluster) -> bool:
-    """Whether all admitted jobs wait, and one of them for more than their ApplicationMasters leave of the cluster.
+    """Whether all admitted jobs wait, and one of them for more than the ApplicationMasters leave of the cluster.
 
-    Then YARN lets them wait for ever: it keeps for a request what its queue may still hold, and gives that to nobody
+    Then YARN lets all wait for ever: it keeps for a request what its queue may still hold, and gives that to nobody
     (Hadoop's ``ParentQueue``, which subtracts the headroom of a blocked queue from what the queues after it may hold).
     """
     state = cluster.machine_of_rm().state
