@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from tests.experiment_texts import TURNS, TURNS_OF_ONE, VALID
+from tests.refusals import refused
 
 __all__ = ["TURNS", "TURNS_OF_ONE", "VALID", "complaints", "refusal", "write"]
 
@@ -21,11 +20,7 @@ def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Pat
 
 
 def refusal(path: Path, *overrides: str) -> str:
-    """The message of the ConfigError, which must be the only exception."""
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(path, list(overrides))
-    assert caught.value.exit_code == 2
-    return caught.value.message
+    return refused(load_experiment, path, list(overrides))
 
 
 def complaints(path: Path, *overrides: str) -> list[str]:

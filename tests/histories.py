@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import Outcome
 from emulator.core.settings import NodeSettings
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.records.history import AttemptRow, History, HistoryBuilder, SuspendedSpan
 from emulator.records.journal import Record
 from emulator.vocabulary import REDUCE
 
-EXPERIMENT_YAML = """
+_TINY = """
 name: tiny
 cluster: {nodes: 2, containers_per_node: 2}
 scheduler:
@@ -50,6 +53,12 @@ ATTEMPT = AttemptRow(
     useful_ns=6_400_000_000,
     lost_ns=0,
 )
+
+
+def tiny(folder: Path, *overrides: str) -> Experiment:
+    """The least experiment, whose file is written into the folder."""
+    (folder / "tiny.yaml").write_text(_TINY)
+    return load_experiment(folder / "tiny.yaml", overrides)
 
 
 def node(name: str, containers: int) -> NodeSettings:

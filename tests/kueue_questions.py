@@ -37,7 +37,7 @@ class Pending:
     """It preempted, was the last of its queue to do so, and has not started."""
     goes_on: tuple[tuple[int, int, int], ...] = ()
     """Where its next search for flavors begins: ``Assignment.goes_on``."""
-    assigned_cycle: int = 0
+    last_cycle: int = 0
     """When it was last looked at."""
     freed_since: bool = False
     """Whether quota was freed in its tree since."""
@@ -116,7 +116,7 @@ def _restore(queues: Queues, pending: Sequence[Pending]) -> None:
     for each in pending:
         queue = queues._queues[each.workload.queue]
         waiting = Waiting(each.workload, queue.node)
-        waiting.goes_on, waiting.assigned_cycle = each.goes_on, each.assigned_cycle
+        waiting.goes_on, waiting.last_cycle = each.goes_on, each.last_cycle
         waiting.freed_since = each.freed_since
         if each.expects_victims:
             queues.preempts(waiting)
@@ -130,7 +130,7 @@ def _restore(queues: Queues, pending: Sequence[Pending]) -> None:
 def _pending(queues: Queues) -> tuple[Pending, ...]:
     """All that wait, by queue, the active first and in their order."""
     return tuple(
-        Pending(each.workload, aside, each is queue.preemptor, each.goes_on, each.assigned_cycle, each.freed_since)
+        Pending(each.workload, aside, each is queue.preemptor, each.goes_on, each.last_cycle, each.freed_since)
         for queue in queues._queues.values()
         for aside, members in ((False, queue.active), (True, queue.aside))
         for each in sorted(members.values(), key=lambda waiting: waiting.key)

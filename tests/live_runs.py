@@ -418,6 +418,21 @@ def natjam(*arguments: str | Path, cwd: Path = REPOSITORY, **variables: str | Pa
 # ---- /proc ----
 
 
+def wait(for_s: float) -> None:
+    """Until a moment that a test tries: anything may be under way then."""
+    until_s = time.monotonic() + for_s
+    until(lambda: time.monotonic() >= until_s, "the moment")
+
+
+def send(process: subprocess.Popen[bytes] | subprocess.Popen[str], number: signal.Signals) -> None:
+    """To the leader of a group; SIGINT to all of the group, as a terminal does.  It may have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            os.kill(process.pid, number)
+
+
 def command_line(pid: int) -> str:
     """Arguments of a process; empty if it is gone."""
     return _read(pid, "cmdline").replace("\0", " ").strip()

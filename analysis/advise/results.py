@@ -92,7 +92,9 @@ def reasons_against_any(basis: Basis, most: float, per: str = "") -> Iterator[st
         per: in what time, after the number; for example " a day".
     """
     if basis.decides:
-        yield "No preference: what decides at this site and is not modelled could change the order."
+        first, more = basis.decides[0].reason, len(basis.decides) - 1
+        others = f", and {more:,} more" if more else ""
+        yield f"No preference: what decides at this site and is not modelled could change the order ({first}{others})."
     if most < MIN_PREEMPTIONS:
         yield f"Too few preemptions to tell: at most {most:.3g}{per}; below {MIN_PREEMPTIONS} no way is named best."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from emulator.experiment.model import Experiment
+from emulator.experiment.model import MEMORY, Experiment
 from emulator.policies.policy import ShareAllocation
 from emulator.sites.kubernetes import PodDetails
 from workloads.errors import Problems
@@ -17,7 +17,7 @@ _MAX_NAMED = 10
 
 def warnings(experiment: Experiment) -> Iterator[str]:
     """All of these warnings that its file alone gives."""
-    found = (too_large_warning, earlier_work_warning, minima_warning, masters_warning)
+    found = (too_large_warning, earlier_work_warning, minima_warning, masters_warning, whole_numbers_warning)
     yield from filter(None, (each(experiment) for each in found))
 
 
@@ -77,6 +77,20 @@ def masters_warning(experiment: Experiment) -> str | None:
         f"no job will preempt another one: an ApplicationMaster holds one of {cluster.containers} containers, so"
         " only one job runs at a time; set cluster.application_masters: outside, or give the cluster more containers"
     )
+
+
+def whole_numbers_warning(experiment: Experiment) -> str | None:
+    """Names the resources of which YARN counts whole numbers where the experiment has fractions."""
+    if experiment.scheduler.allocation.name != "yarn-capacity":
+        return None
+    jobs = experiment.workload.jobs or ()
+    given = [each.resources for job in jobs for each in (job, *(job.groups or ()))]
+    given += [group.resources for group in experiment.cluster.node_groups or ()]
+    amounts = [pair for each in given for pair in (each or {}).items()]
+    names = dict.fromkeys(name for name, amount in amounts if name != MEMORY and amount != int(amount))
+    if not names:
+        return None
+    return f"YARN counts whole numbers of {', '.join(names)}: what a task asks for is rounded up, what a node has down"
 
 
 def trace_caution(experiment: Experiment) -> str | None:

@@ -160,10 +160,9 @@ class RelevantHeartbeats:
                 self._touched[RESOURCE_MANAGER] = manager
 
     def before(self, address: str) -> None:
-        if address != RESOURCE_MANAGER:
-            beats = self._beats.get(address)
-            if beats is not None:
-                self._catch_up(beats)
+        beats = self._beats.get(address)
+        if beats is not None and address != RESOURCE_MANAGER:
+            self._catch_up(beats)
 
     def after(self, address: str, message: Message) -> None:
         if type(message) in _NO_NEWS:

@@ -28,8 +28,7 @@ class JobData:
         """Records of so many keys: one key in three is emitted by one map, one by two and one by three, drawn with
         replacement from ``m`` maps.  So a key has ``m * (1 - (1 - 1 / m) ** draws)`` in the mean, which adds up to
         ``6 - 4 / m + 1 / m**2`` for three keys."""
-        maps = self._maps
-        return keys * (6 * maps**2 - 4 * maps + 1) // (3 * maps**2)
+        return keys * (6 * self._maps**2 - 4 * self._maps + 1) // (3 * self._maps**2)
 
     def map_output(self) -> DataSize:
         """The output of one map."""

@@ -17,7 +17,7 @@ from emulator.files.whole_files import held_directory
 from emulator.measure import campaign
 from emulator.measure.samples import Part, Samples, Surroundings
 from tests.campaigns import NatjamProcess
-from tests.live_runs import short_directory, until
+from tests.live_runs import send, short_directory, until
 from tests.other_user import reached_by_another_user
 
 _BOUND_S = 200.0
@@ -37,7 +37,7 @@ def test_a_campaign_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(t
     with short_directory() as temporary:
         with measuring() as stopped:
             until(lambda: "files" in parts(), "two parts done", _BOUND_S)
-            os.killpg(stopped.process.pid, signal.SIGINT)
+            send(stopped.process, signal.SIGINT)
             assert stopped.process.wait(60) == 130, stopped.output()
         kept = parts()
         assert set(kept) == {"processes", "files"}

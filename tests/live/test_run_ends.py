@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from emulator.core.completions import Suspended
 from emulator.live.janitor import process_with_arguments
 from tests.commands import run_natjam
-from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, until
+from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, send, until
 
 INTERRUPTED = 130
 KILLED = -signal.SIGKILL
@@ -38,12 +37,12 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
             assert killed.process.poll() is None, "it is not touched by the other's end"
             run.until(run.journalled(Suspended), "a suspension in the journal on the disk")
             host = run.host("applications-1")
-            _send(run, number)
+            send(run.process, number)
             if run is interrupted:  # signals that follow do not stop the cleaning up
                 run.until(lambda run=run: "cleaning up" in run.log, "the cleaning up")
-                _send(run, signal.SIGINT)
+                send(run.process, signal.SIGINT)
                 until(lambda host=host: gone([host]), "the end of Ray's processes")
-                _send(run, signal.SIGTERM)
+                send(run.process, signal.SIGTERM)
             _check_ended(run, status)
             _check_reported(run)
     assert others <= ray_cluster.processes()
@@ -55,7 +54,7 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
 def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.Signals, sign: str) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.until(lambda: sign in run.log or any(sign in process for process in run.left()), sign)
-        _send(run, number)
+        send(run.process, number)
         _check_ended(run, KILLED if number == signal.SIGKILL else INTERRUPTED)
 
 
@@ -97,17 +96,9 @@ def test_under_a_long_temporary_directory_sockets_are_in_a_short_one_that_is_rem
         assert (sockets.stat().st_mode & 0o777, sockets.stat().st_uid) == (0o700, os.getuid())
         assert all(each.stat().st_mode & 0o077 == 0 for each in long.iterdir()), "other users cannot enter the data"
         assert sum(each.is_file() for each in long.rglob("*")) > 10, "data is where TMPDIR says"
-        _send(run, number)
+        send(run.process, number)
         _check_ended(run, KILLED if number == signal.SIGKILL else INTERRUPTED)
         until(lambda: not sockets.exists(), "the end of the sockets' directory")
-
-
-def _send(run: NatjamRun, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if number == signal.SIGINT:
-            os.killpg(run.process.pid, number)  # as a terminal does
-        else:
-            os.kill(run.process.pid, number)
 
 
 def _check_ended(run: NatjamRun, status: int) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from emulator.interruption import EXIT_CODE
 from tests.campaigns import NatjamProcess, write_campaign
-from tests.live_runs import ENDLESS, command_line, short_directory, until, with_variable
+from tests.live_runs import ENDLESS, command_line, send, short_directory, until, wait, with_variable
 from tests.simulated_runs import FIG4
 
 END_BOUND_S = 10.0
@@ -99,12 +99,12 @@ def end_one(folder: Path, kind: str, seed: int) -> Ended:
     with short_directory() as temporary, NatjamProcess(*make(folder), TMPDIR=str(temporary)) as natjam:
         process = natjam.process
         until(lambda: _catches(process.pid, signal.SIGTERM), "handlers of signals")
-        _wait(after_s)
+        wait(after_s)
         began_s = time.monotonic()
-        _send(process.pid, number)
+        send(process, number)
         if twice:
-            _wait(between_s)
-            _send(process.pid, number)
+            wait(between_s)
+            send(process, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(3 * END_BOUND_S)
         took_s = time.monotonic() - began_s
@@ -142,20 +142,6 @@ def _catches(pid: int, number: signal.Signals) -> bool:
         caught = int(status.partition("SigCgt:")[2].split()[0], 16)
         return bool(caught >> (number - 1) & 1)
     return False
-
-
-def _wait(for_s: float) -> None:
-    """For a moment drawn by seed: that is what is tried."""
-    until_s = time.monotonic() + for_s
-    until(lambda: time.monotonic() >= until_s, "the moment")
-
-
-def _send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if number == signal.SIGINT:
-            os.killpg(pid, number)  # as a terminal does
-        else:
-            os.kill(pid, number)
 
 
 @pytest.mark.slow

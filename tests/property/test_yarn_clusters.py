@@ -23,7 +23,15 @@ from emulator.core.settings import OverheadSettings, Settings
 from emulator.policies import axes as policies
 from emulator.policies.resources import PARTS, WHOLE_PPM, fits, plus, total
 from emulator.policies.yarn.amounts import Amounts
-from emulator.policies.yarn.options import YarnOptions, YarnPreemption, YarnQueue
+from emulator.policies.yarn.options import (
+    ROOT,
+    FairQueue,
+    OrderingPolicy,
+    YarnOptions,
+    YarnPreemption,
+    YarnQueue,
+    YarnQueueSettings,
+)
 from emulator.policies.yarn.victims import RoundVictims
 from emulator.vocabulary import Resources
 from tests.examples import drawn, fixed
@@ -35,6 +43,16 @@ def queues_of(settings: Settings) -> dict[str, YarnQueue]:
     """The queues as shares of the cluster."""
     whole = WHOLE_PPM if settings.has_sizes else sum(node.containers for node in settings.nodes)
     return {queue.name: YarnQueue(queue.capacity / whole, queue.maximum / whole) for queue in settings.scheduler.queues}
+
+
+def fair_settings(queues: list[str]) -> st.SearchStrategy[dict[str, YarnQueueSettings]]:
+    """What the FairScheduler has of the queues and the root."""
+    times = st.sampled_from((None, 0, 1, 5))
+    policies_of = st.sampled_from((None, *(OrderingPolicy(each) for each in ("fifo", "fair", "drf"))))
+    shares = st.sampled_from((0.0, 0.2, 1.0))
+    fair = st.builds(FairQueue, st.sampled_from((0.0, 1.0, 3.0)), shares, times, times, shares)
+    of_queue = st.builds(YarnQueueSettings, ordering_policy=policies_of, fair=fair, max_parallel_apps=st.none())
+    return st.fixed_dictionaries(dict.fromkeys((*queues, ROOT), of_queue))
 
 
 @st.composite
@@ -52,7 +70,12 @@ def yarns(draw: st.DrawFn, network: st.SearchStrategy[BadNetwork | None], faults
         intra_queue_minimum_threshold=0,
     )
     allocation = policies.ALLOCATION.by_name["yarn-capacity"].with_options(
-        YarnOptions(draw(st.sampled_from((1, 1, 2, 100))), preemption, queues=queues_of(case.settings))
+        YarnOptions(
+            draw(st.sampled_from((1, 1, 2, 100))),
+            preemption,
+            queues=queues_of(case.settings),
+            settings=draw(st.just({}) | fair_settings([queue.name for queue in case.settings.scheduler.queues])),
+        )
     )
     scheduler = dataclasses.replace(
         case.settings.scheduler,
@@ -100,10 +123,13 @@ SIZED = yarns(CALM).flatmap(with_sizes)
 
 
 def masters_leave_too_little(cluster: CheckedCluster) -> bool:
-    """Whether all jobs wait, and one of them for more than their ApplicationMasters leave of the cluster: then YARN
-    lets them wait for ever, because it keeps for a request what its queue may still hold, and gives that to nobody."""
+    """Whether all admitted jobs wait, and one of them for more than the ApplicationMasters leave of the cluster.
+
+    Then YARN lets all wait for ever: it keeps for a request what its queue may still hold, and gives that to nobody
+    (Hadoop's ``ParentQueue``, which subtracts the headroom of a blocked queue from what the queues after it may hold).
+    """
     state = cluster.machine_of_rm().state
-    jobs = state.applications.values()
+    jobs = [job for job in state.applications.values() if job.admitted]
     if not all(job.requests.pending and job.containers.keys() <= {job.master} for job in jobs):
         return False
     nodes = [node.settings.resources for node in state.nodes.values() if node.state is NodeState.ALIVE]

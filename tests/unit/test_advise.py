@@ -166,7 +166,10 @@ def test_seeds_that_differ_widely_make_nothing_sure() -> None:
 
 
 DECIDES = Basis(decides=(Gap("node affinity is not modelled: pods may be on wrong nodes", 3, "pods", "a: f.yaml:7"),))
-NO_PREFERENCE = "No preference: what decides at this site and is not modelled could change the order."
+NO_PREFERENCE = (
+    "No preference: what decides at this site and is not modelled could change the order"
+    " (node affinity is not modelled: pods may be on wrong nodes{})."
+)
 
 
 @pytest.mark.parametrize("yarn", [False, True])
@@ -177,7 +180,10 @@ NO_PREFERENCE = "No preference: what decides at this site and is not modelled co
         pytest.param(
             Basis(), 9, ["Too few preemptions to tell: at most 9; below 10 no way is named best."], id="too few"
         ),
-        pytest.param(DECIDES, 10, [NO_PREFERENCE], id="not modelled"),
+        pytest.param(DECIDES, 10, [NO_PREFERENCE.format("")], id="not modelled"),
+        pytest.param(
+            replace(DECIDES, decides=2 * DECIDES.decides), 10, [NO_PREFERENCE.format(", and 1 more")], id="two reasons"
+        ),
         pytest.param(replace(DECIDES, decides=(), left_out=DECIDES.decides), 10, None, id="left out"),
     ],
 )
@@ -393,10 +399,14 @@ def test_what_an_experiment_rests_on_is_said_first(tmp_path: Path) -> None:
         result = advise(file, "--seeds", "1", "--out", tmp_path / "out", *as_json)
         assert result.exit_code == 0, result.output
         assert (result.stderr if as_json else result.stdout).startswith(first)
-        assert as_json or NO_PREFERENCE in result.stdout
+        assert as_json or "No preference: what decides" in result.stdout
     found = kept_advice(tmp_path / "out")
     assert found["basis"]["decides"] == [gap]
-    assert (found["chosen"], found["text"][0]) == (None, NO_PREFERENCE)
+    assert (found["chosen"], found["text"][0]) == (
+        None,
+        "No preference: what decides at this site and is not modelled could change the order"
+        " (user limits are not modelled).",
+    )
 
 
 def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:

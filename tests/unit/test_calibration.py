@@ -29,6 +29,7 @@ from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
 from tests.commands import invoked, run_natjam
+from tests.refusals import refused
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 
@@ -44,12 +45,6 @@ def write(path: Path, calibration: Calibration) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dump_calibration(calibration))
     return path
-
-
-def refusal(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load_calibration(path)
-    return caught.value.message
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -94,7 +89,7 @@ def change(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 def test_what_is_missing_or_impossible_is_refused_by_name(tmp_path: Path, path: str, value: Any, words: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(dump_yaml(change(calibration_data(), path, value)))
-    message = refusal(file)
+    message = refused(load_calibration, file)
     assert words in message
     assert f"{file}:" in message
 

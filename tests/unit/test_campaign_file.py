@@ -11,6 +11,7 @@ from emulator.campaign.directory import planned_runs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from tests.experiment_files import VALID, write
+from tests.refusals import refused
 
 
 def loaded(folder: Path, text: str, *overrides: str) -> Campaign:
@@ -19,10 +20,7 @@ def loaded(folder: Path, text: str, *overrides: str) -> Campaign:
 
 
 def refusal(folder: Path, text: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        loaded(folder, text)
-    assert caught.value.exit_code == 2
-    return caught.value.message.splitlines()
+    return refused(loaded, folder, text).splitlines()
 
 
 def test_the_least_is_one_experiment_with_its_own_seeds(tmp_path: Path) -> None:

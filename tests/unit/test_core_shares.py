@@ -30,6 +30,7 @@ from emulator.records.journal import merge
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import MAP, REDUCE, JobFacts, TaskGroup, Work, map_reduce
 from tests.experiment_files import refusal, write
+from tests.refusals import changed
 
 EXPERIMENT = """\
 name: small
@@ -231,8 +232,7 @@ def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_said_with_its_field(tmp_path: Path, change: str, to: str, words: list[str]) -> None:
-    assert change in EXPERIMENT
-    message = refusal(write(tmp_path, EXPERIMENT.replace(change, to, 1)))
+    message = refusal(write(tmp_path, changed(EXPERIMENT, change, to)))
     assert all(word in message for word in words), message
 
 

@@ -18,6 +18,7 @@ from emulator.files.yaml_positions import read_document
 from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.commands import invoked
+from tests.refusals import changed
 from tests.traces import YARN, YARN_APPS, read, write
 from workloads.errors import TraceError
 from workloads.setting_effects import Effect, Loss
@@ -303,10 +304,9 @@ class TestApplications:
         ],
     )
     def test_broken(self, tmp_path: Path, old: str, new: str, column: str, reason: str):
-        raw = YARN_APPS.read_text()
-        assert old in raw
+        text = changed(YARN_APPS.read_text(), old, new)
         with pytest.raises(TraceError, match=reason) as caught:
-            read(write(tmp_path, raw.replace(old, new).encode()), "yarn")
+            read(write(tmp_path, text.encode()), "yarn")
         assert caught.value.column == column
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.campaigns import NatjamProcess, write_campaign
-from tests.live_runs import until
+from tests.live_runs import send, until, wait
 from tests.simulated_runs import FIG4
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -251,9 +249,8 @@ def test_repeats_that_have_ended_are_shown(tmp_path: Path) -> None:
 def test_a_campaign_is_ended_while_its_workers_start(tmp_path: Path, delay_s: float) -> None:
     with NatjamProcess("campaign", write_campaign(tmp_path), "--out", tmp_path / "out") as natjam:
         until(lambda: len(natjam.family()) > 1, "a second process")
-        deadline = time.monotonic() + delay_s
-        until(lambda: time.monotonic() > deadline, "another moment")
-        os.killpg(natjam.process.pid, signal.SIGINT)  # as a terminal does
+        wait(delay_s)
+        send(natjam.process, signal.SIGINT)
         output = natjam.output()
         assert natjam.process.returncode == INTERRUPTED, output
         assert "Traceback" not in output

@@ -31,6 +31,7 @@ from emulator.sites.kubernetes import Effect as TaintEffect
 from emulator.sites.labels import NAME_FIELD, Expression, LabelOperator, NodeTerm, Selector
 from emulator.vocabulary import MINUTE_NS, SECOND_NS
 from tests.commands import invoked, run_natjam
+from tests.refusals import changed, refused
 from workloads.arrivals import read_pods
 from workloads.kubernetes.cluster import Imported, read_kubernetes
 from workloads.kubernetes.objects import Container, Requesting, Resources
@@ -294,17 +295,15 @@ def test_problems_of_who(pod: str, problem: str) -> None:
 def test_problems_name_file_line_and_field(tmp_path: Path, file: str, old: str, new: str, problem: str | None) -> None:
     for each in OBJECTS.iterdir():
         text = each.read_text()
-        (tmp_path / each.name).write_text(text.replace(old, new, 1) if each.name == file else text)
-        assert each.name != file or old in text
+        (tmp_path / each.name).write_text(changed(text, old, new) if each.name == file else text)
     if problem is None:
         read_kubernetes([tmp_path])
         return
-    with pytest.raises(ConfigError) as raised:
-        read_kubernetes([tmp_path])
-    assert problem in raised.value.message
-    assert raised.value.message.startswith(f"{tmp_path / file}:")
-    assert raised.value.message.split(":")[1].isdigit()
-    assert "SECRET" not in raised.value.message
+    message = refused(read_kubernetes, [tmp_path])
+    assert problem in message
+    assert message.startswith(f"{tmp_path / file}:")
+    assert message.split(":")[1].isdigit()
+    assert "SECRET" not in message
 
 
 TABLE = """submit_s,name,class,duration_s,count,cpu,memory
@@ -340,11 +339,8 @@ def test_pods_from_a_table_arrive_on_the_cluster_as_it_stands(tmp_path: Path) ->
 )
 def test_problems_of_a_table(cluster: Kubernetes, tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "arrivals.csv"
-    assert old in TABLE
-    path.write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(ConfigError) as raised:
-        read_pods(path, cluster)
-    assert raised.value.message.startswith(f"{path}{problem}")
+    path.write_text(changed(TABLE, old, new))
+    assert refused(read_pods, path, cluster).startswith(f"{path}{problem}")
 
 
 def test_drawn_pods_are_like_those_that_ended(tmp_path: Path) -> None:

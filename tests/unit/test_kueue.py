@@ -100,7 +100,7 @@ def test_a_queue_takes_back_what_it_lent_and_says_why() -> None:
     assert lines[1].startswith("b3 (queue b, priority 0) goes: ")
     assert lines[3].startswith("main in default: needs preemption in other queues (0.003 cpu asked, 0 cpu left")
     assert {each.workload.name for each in after.admitted if each.evicted} == {"b2", "b3"}
-    assert after.pending == (Pending(workload("a1", "a", 3), expects_victims=True, assigned_cycle=1),)
+    assert after.pending == (Pending(workload("a1", "a", 3), expects_victims=True, last_cycle=1),)
     (again,), after = cycle(after, 10, first_name)
     assert again.outcome is Outcome.PREEMPTS
     assert again.evicted == (), "their eviction is under way"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from emulator.errors import ConfigError
 from emulator.sites.kueue import (
     Arrival,
     BorrowWithinCohort,
@@ -21,6 +20,7 @@ from emulator.sites.kueue import (
 )
 from emulator.vocabulary import SECOND_NS
 from tests.commands import run_natjam
+from tests.refusals import changed, refused
 from workloads.arrivals import read_workloads
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.state import read_kueue
@@ -166,14 +166,11 @@ def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None
 )
 def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "queues.yaml"
-    text = (OBJECTS / "queues.yaml").read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    with pytest.raises(ConfigError) as raised:
-        read_kueue([path])
-    assert problem in raised.value.message
-    assert raised.value.message.startswith(f"{path}:")
-    assert raised.value.message.split(":")[1].isdigit()
+    path.write_text(changed((OBJECTS / "queues.yaml").read_text(), old, new))
+    message = refused(read_kueue, [path])
+    assert problem in message
+    assert message.startswith(f"{path}:")
+    assert message.split(":")[1].isdigit()
 
 
 @pytest.mark.parametrize(
@@ -188,13 +185,10 @@ def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, p
 def test_problems_of_the_written_file(imported: Kueue, tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "mine.yaml"
     write_saved(path, imported, [])
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-    with pytest.raises(ConfigError) as raised:
-        read_saved(path, Kueue)
-    assert problem in raised.value.message
-    assert raised.value.message.startswith(str(path))
+    path.write_text(changed(path.read_text(), old, new))
+    message = refused(read_saved, path, Kueue)
+    assert problem in message
+    assert message.startswith(str(path))
 
 
 TABLE = """queue,submit_s,duration_s,name,priority,count,cpu,memory
@@ -232,11 +226,8 @@ def test_workloads_from_a_table(tmp_path: Path) -> None:
 )
 def test_problems_of_a_table(imported: Kueue, tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "arrivals.csv"
-    assert old in TABLE
-    path.write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(ConfigError) as raised:
-        read_workloads(path, imported.cluster)
-    assert raised.value.message.startswith(f"{path}{problem}")
+    path.write_text(changed(TABLE, old, new))
+    assert refused(read_workloads, path, imported.cluster).startswith(f"{path}{problem}")
 
 
 def test_workloads_are_drawn_from_those_with_a_known_length(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from emulator.sites.kueue import (
 from emulator.vocabulary import SECOND_NS
 from tests.kueue_questions import State, assign
 from tests.peers.kueue import HeldBy, held_by
+from tests.refusals import changed
 from workloads.kueue.state import read_kueue
 from workloads.setting_effects import Effect
 
@@ -157,9 +158,8 @@ def test_a_workload_may_do_with_fewer_pods(tmp_path: Path) -> None:
 def test_a_queue_that_is_stopped_or_for_others_admits_nobody(
     tmp_path: Path, old: str, new: str, held: HeldBy | None
 ) -> None:
-    assert old in QUEUE
     namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
-    kueue, losses = read(tmp_path, FLAVORS + QUEUE.replace(old, new) + WORKLOAD + namespace)
+    kueue, losses = read(tmp_path, FLAVORS + changed(QUEUE, old, new) + WORKLOAD + namespace)
     assert held_by(kueue.cluster, kueue.arrivals[0].workload) is held
     assert losses == []
     played = workloads_player(kueue.cluster, kueue.arrivals).finish()
@@ -271,9 +271,8 @@ def test_how_long_checks_take_is_read_of_those_who_have_passed(tmp_path: Path) -
     ],
 )
 def test_what_the_api_refuses_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    assert old in QUEUE
     with pytest.raises(ConfigError, match=problem):
-        read(tmp_path, FLAVORS + QUEUE.replace(old, new, 1))
+        read(tmp_path, FLAVORS + changed(QUEUE, old, new))
 
 
 # ---- the two phases ----

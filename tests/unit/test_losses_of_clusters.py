@@ -15,6 +15,7 @@ from emulator.sites.kubernetes import Kubernetes
 from emulator.sites.kueue import Kueue
 from tests.commands import run_natjam
 from tests.kubernetes_objects import node, pod, written
+from tests.refusals import changed
 from workloads.kubernetes import objects as of_kubernetes
 from workloads.kubernetes.cluster import read_kubernetes
 from workloads.kueue import objects as of_kueue
@@ -457,8 +458,7 @@ def test_what_decides_in_kueue_is_the_first_line_of_an_import(
     old: str, new: str, counted: str, reason: str, tmp_path: Path
 ) -> None:
     path, out = tmp_path / "site.yaml", tmp_path / "mine.yaml"
-    assert old == "$" or old in SITE
-    path.write_text(SITE + new if old == "$" else SITE.replace(old, new, 1))
+    path.write_text(SITE + new if old == "$" else changed(SITE, old, new))
     done = run_natjam("import", "kueue", path, "--out", out)
     title, first, *_ = done.stdout.splitlines()
     assert title == TITLE
@@ -504,8 +504,7 @@ def test_loops_says_first_what_is_not_modelled(tmp_path: Path) -> None:
 )
 def test_what_kueue_does_anyway_is_no_loss(old: str, new: str, tmp_path: Path) -> None:
     path = tmp_path / "site.yaml"
-    assert old == "$" or old in SITE
-    path.write_text(SITE + new if old == "$" else SITE.replace(old, new, 1))
+    path.write_text(SITE + new if old == "$" else changed(SITE, old, new))
     assert not read_kueue([path])[0].basis
 
 

@@ -9,6 +9,7 @@ import pytest
 from emulator.core.settings import OverheadSettings
 from emulator.costs.overheads import load_overheads, profile_names
 from emulator.errors import ConfigError
+from tests.refusals import changed, refused
 
 PROFILE = "name: mine\nsource: my cluster\nschedule_s: 2.5\nsuspend_s: 1\nresume_s: 3\n"
 
@@ -53,10 +54,8 @@ def test_a_file_beside_the_experiment(tmp_path: Path) -> None:
 )
 def test_missing_and_impossible_numbers(tmp_path: Path, text: str, change: str, message: str) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text(PROFILE.replace(text, change))
-    with pytest.raises(ConfigError) as caught:
-        load_overheads("mine.yaml", tmp_path)
-    assert caught.value.message.startswith(f"{path}:{message}")
+    path.write_text(changed(PROFILE, text, change))
+    assert refused(load_overheads, "mine.yaml", tmp_path).startswith(f"{path}:{message}")
 
 
 def test_a_name_that_does_not_exist(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from tests.commands import invoked
+from tests.experiment_files import complaints
 
 
 def experiment_file(directory: Path, tasks: Any, engine: str = "live", mechanism: Any = "kill") -> Path:
@@ -34,12 +35,6 @@ def program_of(path: Path) -> ProgramSpec:
     (job,) = expand(load_experiment(path), 1)
     assert job.program is not None
     return job.program
-
-
-def problems(path: Path) -> list[str]:
-    with pytest.raises(ConfigError) as raised:
-        load_experiment(path)
-    return raised.value.message.splitlines()
 
 
 def test_program_script_input_and_directory_are_beside_the_experiment(tmp_path: Path) -> None:
@@ -78,7 +73,7 @@ def test_program_script_input_and_directory_are_beside_the_experiment(tmp_path: 
 )
 def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path, tasks: dict[str, Any], said: str) -> None:
     path = experiment_file(tmp_path, {**tasks, "length_s": 1})
-    (problem,) = problems(path)
+    (problem,) = complaints(path)
     assert problem.startswith(f"{path}:")
     assert said in problem
     if "environment" not in tasks:
@@ -95,7 +90,7 @@ def test_tasks_are_counted_apart_from_reduces(tmp_path: Path) -> None:
 def test_a_program_under_checkpoint_is_refused_with_what_works(tmp_path: Path, mechanism: Any) -> None:
     tasks = {"command": ["{python}", "-c", "pass"], "length_s": 1}
     path = experiment_file(tmp_path, tasks, "sim", mechanism)
-    (problem,) = problems(path)
+    (problem,) = complaints(path)
     assert (
         "workload.jobs.0.tasks: a program has no keys to save: under mechanism checkpoint it would run to its end"
         in problem

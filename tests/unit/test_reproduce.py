@@ -28,7 +28,6 @@ from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import Finding, Verdict, finding, judge, misses, seeds_to_decide, together
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory, Variant, keep_digest, planned_runs
-from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.problems import validated
@@ -39,6 +38,7 @@ from emulator.intervals import Spread, half_of_interval
 from emulator.records.run_directory import sha256_of
 from tests.commands import invoked, run_natjam
 from tests.live_runs import SMALL
+from tests.refusals import refused
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -278,10 +278,9 @@ _FIGURE = {
 )
 def test_a_wrong_figure_is_refused_with_its_place(tmp_path: Path, changed: dict[str, object], words: str) -> None:
     (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
-    with pytest.raises(ConfigError) as caught:
-        validated(read_document(tmp_path / "f.yaml"), FigureDefinition)
-    assert caught.value.message.startswith(f"{tmp_path}/f.yaml:")
-    assert words in caught.value.message
+    message = refused(validated, read_document(tmp_path / "f.yaml"), FigureDefinition)
+    assert message.startswith(f"{tmp_path}/f.yaml:")
+    assert words in message
 
 
 def test_an_entry_stands_for_one_of_each_value_of_its_words() -> None:

@@ -22,7 +22,7 @@ from emulator.records.journal import JournalHeader, Record, read_journal
 from emulator.records.parquet_tables import write_tables
 from emulator.records.run_directory import RunDirectory, summary_digest
 from emulator.vocabulary import REDUCE
-from tests.histories import ATTEMPT, EXPERIMENT_YAML
+from tests.histories import ATTEMPT, tiny
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})
 
@@ -42,8 +42,7 @@ OPERATION = Operation(
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
-    return load_experiment(tmp_path / "tiny.yaml")
+    return tiny(tmp_path)
 
 
 @pytest.fixture

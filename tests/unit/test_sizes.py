@@ -31,6 +31,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, dump_experiment
+from emulator.experiment.warnings import whole_numbers_warning
 from emulator.policies.resources import dominant_ppm
 from emulator.records.measures import busy_share, sized_work_share, wasted_share
 from emulator.resolved import resolve
@@ -312,6 +313,17 @@ workload:
   - {name: fill, queue: research, reduces: 16, reduce_s: 120, resources: {cpu: 1, memory_gb: 2}}
   - {name: urgent, queue: production, submit_s: 20, reduces: 2, reduce_s: 5, resources: {cpu: 4, memory_gb: 8}}
 """
+
+
+def test_yarn_counts_whole_numbers_and_that_is_said(tmp_path: Path) -> None:
+    text = TAKES_BACK[: TAKES_BACK.index("  - {count: 1, resources: {cpu: 16")] + YARN.replace("MECHANISM", "kill")
+    assert whole_numbers_warning(load_experiment(written(tmp_path, text))) is None
+    halves = written(
+        tmp_path, text.replace("resources: {cpu: 1, memory_gb: 2}", "resources: {cpu: 0.5, memory_gb: 1.5}")
+    )
+    assert whole_numbers_warning(load_experiment(halves)) == (
+        "YARN counts whole numbers of cpu: what a task asks for is rounded up, what a node has down"
+    )
 
 
 def test_cost_aware_takes_the_tasks_whose_images_are_cheapest_of_all_jobs(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from emulator.sites.slurm import (
 )
 from tests.advice import played
 from tests.commands import run_natjam
+from tests.refusals import changed, refused
 from workloads.saved import read_saved, write_saved
 from workloads.setting_effects import Effect, Loss
 from workloads.slurm.conf import read_conf
@@ -286,10 +287,8 @@ def test_what_is_no_file_is_not_read(conf: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(conf: Path, old: str, new: str, message: str) -> None:
-    conf.write_text(CONF.replace(old, new, 1))
-    with pytest.raises(ConfigError) as refused:
-        read_conf(conf)
-    assert refused.value.message.startswith(f"{conf}{message}")
+    conf.write_text(changed(CONF, old, new))
+    assert refused(read_conf, conf).startswith(f"{conf}{message}")
 
 
 @pytest.mark.parametrize(
@@ -420,10 +419,8 @@ def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: s
     out = tmp_path / "mine.yaml"
     arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
     run_natjam(*arguments)
-    out.write_text(out.read_text().replace(old, new, 1))
-    with pytest.raises(ConfigError) as refused:
-        read_saved(out, Slurm)
-    assert message in refused.value.message
+    out.write_text(changed(out.read_text(), old, new))
+    assert message in refused(read_saved, out, Slurm)
 
 
 def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
@@ -545,10 +542,9 @@ def test_a_partition_that_shares_nothing_is_not_suspended(tmp_path: Path) -> Non
     ],
 )
 def test_what_slurm_refuses_is_refused(tmp_path: Path, mode: str, message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        site_of(tmp_path, SITE.replace("PreemptMode=REQUEUE", mode, 1))
-    assert f"site.conf{message}" in refused.value.message
-    assert "(slurm.conf(5))" in refused.value.message
+    said = refused(site_of, tmp_path, changed(SITE, "PreemptMode=REQUEUE", mode))
+    assert f"site.conf{message}" in said
+    assert "(slurm.conf(5))" in said
     without = SITE.replace("preempt/partition_prio", "preempt/none").replace("PreemptMode=REQUEUE", "KillWait=30", 1)
     assert not site_of(tmp_path, without)[0].cluster.settings.preempts
 

@@ -14,6 +14,7 @@ from emulator.policies.schedulers.play import Execution
 from emulator.policies.slurm.scheduler import jobs_player
 from emulator.sites.slurm import SECOND_NS, Cluster, Job, Node, Partition, Settings, Slurm
 from tests.peers.slurm import differences, in_machines, played
+from tests.refusals import changed
 from workloads.setting_effects import Effect
 from workloads.slurm.conf import read_conf
 
@@ -146,7 +147,7 @@ def test_what_of_sharing_is_modelled_and_what_is_said(
     old: str, new: str, sharing: list[int], why: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "slurm.conf"
-    path.write_text(CONF.replace(old, new, 1))
+    path.write_text(changed(CONF, old, new))
     found = read_conf(path)
     assert [node.sharing for node in found.cluster.nodes.values()] == sharing
     said = [each.why for each in found.losses if each.effect is Effect.DECIDES and "CPUs of their own" in each.why]

@@ -14,7 +14,6 @@ from analysis.report.facts import headline
 from emulator.core.completions import RealCost
 from emulator.core.messages import JobState
 from emulator.costs.calibration import dump_calibration
-from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.gaps import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
@@ -23,7 +22,7 @@ from emulator.resolved import resolve
 from emulator.vocabulary import SECOND_NS
 from tests.calibrations import make_calibration
 from tests.commands import invoked
-from tests.histories import ATTEMPT, EXPERIMENT_YAML
+from tests.histories import ATTEMPT, tiny
 from tests.simulated_runs import FIG4
 
 LAG = {"p50_real_ms": 0.1, "p99_real_ms": 2.0, "max_real_ms": 3.0, "p99_emulated_s": 0.04}
@@ -63,8 +62,7 @@ def summary(experiment: Experiment, history: History, **changes: Any) -> dict[st
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
-    return load_experiment(tmp_path / "tiny.yaml", ["time_scale=20"])
+    return tiny(tmp_path, "time_scale=20")
 
 
 def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
@@ -153,9 +151,8 @@ def test_work_and_utilization(experiment: Experiment) -> None:
 
 def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
     """Two images of 400 and 100 bytes, one after the other gone; the first read twice, at 100 bytes a second."""
-    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
     tier = "storage.tier={write_mb_s: 0.0001, read_mb_s: 0.0001}"
-    experiment = load_experiment(tmp_path / "tiny.yaml", ["engine=sim", tier, "cluster.power={idle_w: 10, busy_w: 30}"])
+    experiment = tiny(tmp_path, "engine=sim", tier, "cluster.power={idle_w: 10, busy_w: 30}")
     images = [
         ImageRow("c1", "node-1", 400, 800, written_ns=SECOND_NS, gone_ns=3 * SECOND_NS),
         ImageRow("c2", "node-2", 100, 0, written_ns=2 * SECOND_NS, gone_ns=None),

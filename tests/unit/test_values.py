@@ -13,6 +13,7 @@ from analysis.reproduce.tables import counts
 from analysis.reproduce.values import all_values, fitted_claims, read_values, source_of
 from emulator.errors import ConfigError
 from emulator.files.yaml_values import dump_yaml
+from tests.refusals import refused
 
 FOLDER = Path(__file__).resolve().parents[2] / "analysis/values"
 VALUE = {
@@ -91,9 +92,7 @@ def test_a_wrong_value_is_refused_with_file_line_and_field(
     tmp_path: Path, changed: dict[str, object], words: str
 ) -> None:
     path = written(tmp_path, values=[VALUE | changed])
-    with pytest.raises(ConfigError) as caught:
-        read_values(path)
-    line, _, message = caught.value.message.removeprefix(f"{path}:").partition(": ")
+    line, _, message = refused(read_values, path).removeprefix(f"{path}:").partition(": ")
     assert int(line) > 1
     assert message.startswith("values.0")
     assert words in message

@@ -293,6 +293,15 @@ def report_of(bench: Bench, container: str, outcome: Outcome) -> ContainerReport
     return ContainerReport(held.id, held.job, held.group.name, held.node, 9, ContainerState.DONE, outcome=outcome)
 
 
+def test_a_master_that_ends_before_its_scheduler_hears_of_it_is_given_again():
+    bench = Bench(yarn(YarnOptions(), news="at-once"))
+    bench.node()
+    (first,) = sent(bench.submit("r"), StartContainer)
+    effects = bench.node("node-1", report_of(bench, first.container, Outcome.CRASHED))
+    (second,) = sent([*effects, *bench.node()], StartContainer)
+    assert second.container != first.container
+
+
 class TestTakingByName:
     def test_one_container_a_heartbeat(self):
         bench = Bench(yarn(YarnOptions(), containers=8))

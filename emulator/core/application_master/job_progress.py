@@ -9,6 +9,7 @@ third is merging it, and the rest is walking its keys.  Whole millionths: no flo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from emulator.core.application_master.task import Task, TaskState
 from emulator.policies.resources import WHOLE_PPM
@@ -17,6 +18,7 @@ _SETUP_PPM = 50_000
 _TASKS_PPM = 900_000
 _INPUT_PPM = 666_667
 """Progress of a reduce that has its input."""
+_estimated_keys = attrgetter("estimate.keys_done")
 
 
 def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
@@ -40,7 +42,7 @@ def _walked_ppm(task: Task) -> int:
 
 def _keys_done(task: Task) -> int:
     saved = task.saved.keys_done if task.saved else 0
-    return max([saved, *[attempt.estimate.keys_done for attempt in task.open_attempts]])
+    return max(saved, *map(_estimated_keys, task.open_attempts))
 
 
 def _reduce_ppm(task: Task) -> int:

@@ -529,11 +529,6 @@ class Application:
         return self.facts.gang is not None and self.members <= self.facts.gang
 
     @property
-    def running_victims(self) -> int:
-        """Number of tasks in a slot that can be victims."""
-        return len(self.victims)
-
-    @property
     def protected_until_ns(self) -> list[int]:
         """When each task that can be a victim has run for its job's minimum."""
         return [held.slot_ns + self.facts.minimum_runtime_ns for held in self.victims.values() if not held.is_reclaimed]

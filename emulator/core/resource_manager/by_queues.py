@@ -17,6 +17,7 @@ A node that is too small for all that is waited for is not offered to one job af
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -86,7 +87,7 @@ class ByQueues(ByContract):
     def _is_too_small(self, node: Node) -> bool:
         """Whether no job that waits can have room on the node, which then need not be asked one by one."""
         queues = self._state.queues
-        return not (queues.gangs or queues.may_serve(node.free))
+        return not (queues.gangs or queues.fitting_in(node.free))
 
     def _first_of(self, queue: str, resumes_first: bool, offer: Offer) -> Sequence[Grant]:
         """The next request of ``queue`` to get the container, or all requests of a gang."""
@@ -94,7 +95,7 @@ class ByQueues(ByContract):
         jobs, new = waiting.jobs, waiting.new
         if self._looks_at_size:
             jobs, new = self._without_larger(jobs, offer), self._without_larger(new, offer)
-        turns = ((jobs, self._any_of),)
+        turns = ((jobs, partial(self._new_of, resumes=True)),)
         if resumes_first:
             turns = ((waiting.resuming, self._saved_of), (new, self._new_of))
         for applications, single_of in turns:
@@ -132,9 +133,6 @@ class ByQueues(ByContract):
                 yield application
             else:
                 offer.is_for_others = True
-
-    def _any_of(self, application: Application, offer: Offer) -> Grant | None:
-        return self._new_of(application, offer, resumes=True)
 
     def _gang_of(self, gang: Application, offer: Offer) -> Sequence[Grant] | None:
         """Containers for the whole gang, or none.  None: its queue may not grow by as many as it needs at once; the

@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 All speak one protocol (``emulator.policies.schedulers.protocol``).  Whenever anything has changed, the scheduler is
 notified of it, and answers what follows at once.  When its answer holds no longer, it decides, after all else that
-happens at that instant: a timer brings that time.  What it has decided it is notified of next.  One that decides
-nothing many times in a row, and wants to be asked again at once, is asked after a short time.
+happens at that instant: a timer brings that time.  What it has decided it is notified of next; if a container
+that it has given has come and gone by then, and nothing else has happened, it decides anew.  One that decides nothing
+many times in a row, and wants to be asked again at once, is asked after a short time.
 
 YARN's asks for the heartbeats of nodes too, because it gives containers then: those of nodes with something free, as
 long as anything is requested, and those of nodes that it names.
@@ -36,6 +37,7 @@ from emulator.policies.schedulers.protocol import (
     DecisionRejected,
     Event,
     ExternalScheduler,
+    GrantContainer,
     NodeHeartbeat,
     Question,
     Scheduler,
@@ -68,6 +70,8 @@ class ByScheduler:
         """Whether its answer holds no longer."""
         self._was_notified = False
         """Whether its last answer is to events; else it was asked because it was due."""
+        self._has_given = False
+        """Whether its last answer gave containers, of which it was not notified yet."""
         self._to_notify: list[Event] = [self._first]
         """What it is notified of next, before what has happened since."""
         self._until_ns: int | None = None
@@ -127,9 +131,9 @@ class ByScheduler:
         if self._question is not None:
             return
         events, self._to_notify = [*self._to_notify, *self._events.take()], []
-        if not events and not self._is_due:
+        if not events and not self._is_due and not self._has_given:
             return
-        self._is_due = False
+        self._is_due = self._has_given = False
         try:
             answer = self._scheduler.notify(events, now_ns) if events else self._scheduler.decide(now_ns)
         except SchedulerError as error:
@@ -167,6 +171,7 @@ class ByScheduler:
         """Its decisions, each checked when the one before was carried out; ``overtaking``: what it did not know."""
         self.changes += 1
         unknown = {pair for event in overtaking for pair in _named_by(event)}
+        self._has_given = any(isinstance(decision, GrantContainer) for decision in answer.decisions)
         self._decisions.begin(answer.decisions)
         for place, decision in enumerate(answer.decisions):
             try:

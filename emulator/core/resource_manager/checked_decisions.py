@@ -56,7 +56,7 @@ class CheckedDecisions:
                     raise InvalidDecisionError(
                         "containers have several sizes; name the container, by a strict-contract"
                     )
-                if not self._job(victim).running_victims:
+                if not self._job(victim).victims:
                     raise InvalidDecisionError(f"{victim} has no task that may be taken back")
                 return Contract(self._job(requester).name, victim)
             case ReclaimContainer(container=container, stays_ns=stays_ns):

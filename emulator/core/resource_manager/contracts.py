@@ -474,9 +474,8 @@ class Contracts:
         if not held.is_reclaimed:
             self._preemptor.freed(held.job, node.name, amount)
         elif node.name in self._preemptor.open_amounts_of(held.job):
-            self._state.applications[
-                held.job
-            ].news.reduce_contract()  # it has left what it may keep, and has paid nothing
+            # it has left what it may keep, and has paid nothing
+            self._state.applications[held.job].news.reduce_contract()
 
     def answer(self, application: Application, received_id: int) -> AllocateResponse | None:
         """The answer to a heartbeat of the job (``MasterUpdates.answer``), with what it may keep of nodes."""

@@ -75,6 +75,9 @@ class _Queue:
         self.waiting, self.lists = Waiting(*(each.jobs for each in waiting)), (*waiting, self.givers)
 
 
+_Listed = tuple[bool, bool, bool, bool]
+
+
 @dataclass(slots=True)
 class _Recorded:
     """What was last noted of one job."""
@@ -82,7 +85,7 @@ class _Recorded:
     key: tuple[Any, int] | None
     used: int = 0
     pending: int = 0
-    is_listed: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    is_listed: _Listed = (False, False, False, False)
     """Whether it is on each of the ``lists`` of its queue."""
     gives: tuple[int, int, int | None] = (0, 0, None)
     """Tasks that it could give, containers that it wants on any node, and its progress."""
@@ -141,7 +144,7 @@ class QueueLedger:
         pending, resuming = requests.pending, len(requests.resumes)
         if application.facts.gang is not None:
             self._record_gang(application)
-        victims = application.running_victims - application.reclaimed
+        victims = len(application.victims) - application.reclaimed
         gives = (victims, requests.for_any_node, application.progress_ppm)
         noted = self._recorded[application.name]
         if gives != noted.gives:
@@ -178,9 +181,7 @@ class QueueLedger:
         if self.touched is not None:
             self.touched[application.name] = None
 
-    def _record(
-        self, application: Application, used: int, pending: int, is_listed: tuple[bool, bool, bool, bool]
-    ) -> None:
+    def _record(self, application: Application, used: int, pending: int, is_listed: _Listed) -> None:
         queue, noted = self._queues[application.queue], self._recorded[application.name]
         if (used, pending, is_listed) == (noted.used, noted.pending, noted.is_listed):
             return
@@ -265,7 +266,7 @@ class QueueLedger:
             assert [job for job in jobs if job.requests.resumes] == list(queue.waiting.resuming), name
             new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
             assert new == list(queue.waiting.new), name
-            giving = {job.name for job in queue.applications.values() if job.running_victims > job.reclaimed}
+            giving = {job.name for job in queue.applications.values() if len(job.victims) > job.reclaimed}
             assert giving == {job.name for job in queue.givers.jobs}, name
 
     # ---- several sizes ----
@@ -279,10 +280,6 @@ class QueueLedger:
         application.requested_anywhere = application.count_requested()
         self._change(application, (held, wanted))
         self._ask(application, sizes)
-
-    def may_serve(self, free: Resources) -> bool:
-        """Whether the container of any job that waits could have this room."""
-        return bool(self.fitting_in(free))
 
     def fitting_in(self, free: Resources) -> set[Resources]:
         """The sizes that jobs ask for of which one container could have this room."""
@@ -321,7 +318,7 @@ class QueueLedger:
         if sizes != before:
             application.sizes = sizes
             new = [size for size in sizes if size not in self._asking]
-            if not all(self.may_serve(size) for size in new):
+            if not all(map(self.fitting_in, new)):
                 self._attention.ask_smaller()
             self._asking.update(sizes)
             self._asking.subtract(before)

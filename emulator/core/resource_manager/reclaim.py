@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -175,8 +175,6 @@ class _Givers:
     jobs: _Jobs
     ranked: list[TaskView] | None = None
     """Their tasks in the order of eviction; None: not needed yet."""
-    impossible: set[Resources] = field(default_factory=set)
-    """Requests for which these tasks and what is free make no room."""
 
 
 class _FreeCapacity(NamedTuple):
@@ -248,7 +246,11 @@ class ReclaimOnNodes(_Reclaim):
         now_ns: int,
     ) -> Iterator[Contract | StrictContract]:
         """Make room for what each of the jobs needs, one after another, of what its ``givers`` have, as long as it
-        ``may`` have it.  Those after a gang that waits get none: it would hold that room too."""
+        ``may`` have it.  Those after a gang that waits get none: it would hold that room too.
+
+        A job takes from the same jobs as the one before it, or from fewer of them.  So where that one found no room for
+        a request, it finds none either, until something is taken."""
+        impossible: list[Resources] = []
         reserved = Counter((each.requester, each.group) for each in self._reservations.standing())
         for application in jobs:
             if application.requests.at_once and self._offers.gangs.waits(application):
@@ -259,12 +261,17 @@ class ReclaimOnNodes(_Reclaim):
                 return
             for name, count in application.requested_anywhere.items():
                 group = application.groups[name]
-                container = ((group, application.request_for(group)),)
+                request = application.request_for(group)
+                container = ((group, request),)
                 for _ in range(count - reserved.get((application.name, name), 0)):
                     if not may(container):
                         return
-                    if not (yield from self._reclaim_capacity(application, container, givers(application), now_ns)):
+                    if any(fits(each, request) for each in impossible):
                         break
+                    if not (yield from self._reclaim_capacity(application, container, givers(application), now_ns)):
+                        impossible += () if application.requests.avoided else (request,)
+                        break
+                    impossible.clear()
 
     def _within_maximum(self, queue: QueueView) -> Callable[[_Containers], bool]:
         """The jobs of ``queue`` may reclaim until it has its maximum."""
@@ -324,14 +331,9 @@ class ReclaimOnNodes(_Reclaim):
     ) -> Generator[Contract | StrictContract, None, bool]:
         """Reclaim what makes room for each of these containers, unless there is some; returns whether there is or will
         be."""
-        alone = containers[0][1] if len(containers) == 1 and not application.requests.avoided else None
-        if alone is not None and (alone in givers.impossible or any(fits(each, alone) for each in givers.impossible)):
-            return False
         trial = _FreeCapacity(dict(self._capacity.free), dict(self._capacity.expected))
         places = list(self._places(application, containers, trial, lambda: self._ranked_once(givers, now_ns)))
         if len(places) < len(containers):
-            if alone is not None:
-                givers.impossible.add(alone)
             return False
         yield from self._carry_out(application, places, givers, now_ns)
         self._capacity = trial

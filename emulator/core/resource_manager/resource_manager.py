@@ -265,10 +265,8 @@ class ResourceManager(StateMachine):
         effects = self._register(node, message.registration, now_ns) if is_new else []
         for report in message.freed:
             effects += self._freed(report, now_ns)
-        taken, given = (
-            self._contracts.kills_on(node, now_ns),
-            self._ask(SchedulerEvent(SchedulerEventType.HEARTBEAT, now_ns, node)),
-        )
+        taken = self._contracts.kills_on(node, now_ns)
+        given = self._ask(SchedulerEvent(SchedulerEventType.HEARTBEAT, now_ns, node))
         if message.is_empty and not is_new and taken is None and given is None:
             self.skip_journal()
         effects += [*(taken or ()), *(given or ())]

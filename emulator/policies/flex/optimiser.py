@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from emulator.policies.flex.demand import NEVER_NS, Demand, completions, first_shares, normalised
 from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.optimum import best_order
@@ -19,7 +21,7 @@ enough for the optimum of ten jobs."""
 
 
 class Plan(Frozen):
-    """The result of FLEX; jobs by index."""
+    """A schedule: the result of FLEX, or one of those tried for it; jobs by index."""
 
     order: tuple[int, ...]
     """Jobs in the order of service."""
@@ -29,8 +31,9 @@ class Plan(Frozen):
     """From now; ``NEVER_NS`` for a job without slots."""
     cost: int
     """Value of the objective."""
-    shares: tuple[int, ...]
-    """Slots until the first job ends: they hold until the next plan is made (flex, section 2.2)."""
+    shares: tuple[int, ...] = ()
+    """Slots until the first job ends: they hold until the next plan is made (flex, section 2.2).  Empty: it is not
+    known yet whether this is the plan."""
 
 
 def plan(jobs: Sequence[Demand], objective: Objective, slots: int, optimal: bool = False, search: bool = True) -> Plan:
@@ -53,23 +56,16 @@ def plan(jobs: Sequence[Demand], objective: Objective, slots: int, optimal: bool
     if optimal or (search and len(jobs) <= SEARCHED_JOBS):
         width = STEPPED_BEAM_WIDTH if objective.stepped else BEAM_WIDTH
         best = _searched(jobs, objective, slots, found, None if optimal else width)
-    return Plan(best.order, best.rule, tuple(best.ends_ns), best.cost, tuple(first_shares(jobs, best.order, slots)))
+    return replace(best, shares=tuple(first_shares(jobs, best.order, slots)))
 
 
-class _Candidate(Frozen):
-    cost: int
-    order: tuple[int, ...]
-    rule: str
-    ends_ns: list[int]
-
-
-def _candidate(jobs: Sequence[Demand], objective: Objective, slots: int, order: Iterable[int], rule: str) -> _Candidate:
+def _candidate(jobs: Sequence[Demand], objective: Objective, slots: int, order: Iterable[int], rule: str) -> Plan:
     order = tuple(order)
     ends = completions(jobs, order, slots)
-    return _Candidate(objective.cost(ends), order, rule, ends)
+    return Plan(order, rule, tuple(ends), objective.cost(ends))
 
 
-def _candidates(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[_Candidate]:
+def _candidates(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[Plan]:
     return [
         _candidate(jobs, objective, slots, ordering(jobs, objective, slots), ordering.__name__)
         for ordering in orderings(objective)
@@ -77,8 +73,8 @@ def _candidates(jobs: Sequence[Demand], objective: Objective, slots: int) -> lis
 
 
 def _searched(
-    jobs: Sequence[Demand], objective: Objective, slots: int, found: Sequence[_Candidate], width: int | None
-) -> _Candidate:
+    jobs: Sequence[Demand], objective: Objective, slots: int, found: Sequence[Plan], width: int | None
+) -> Plan:
     """The best candidate of a local search that starts from the best of ``found``.
 
     Sums of non-linear penalties have many orders that no single move improves.  For these, the search starts from all
@@ -92,7 +88,7 @@ def _searched(
     return _better(jobs, objective, slots, best, tuple(range(len(jobs))))
 
 
-def _moved(jobs: Sequence[Demand], objective: Objective, slots: int, start: _Candidate) -> _Candidate:
+def _moved(jobs: Sequence[Demand], objective: Objective, slots: int, start: Plan) -> Plan:
     """Move one job after the other to another place, as long as this lowers the cost."""
     best, tried, helped = start, {start.order}, True
     while helped:
@@ -109,9 +105,7 @@ def _moved(jobs: Sequence[Demand], objective: Objective, slots: int, start: _Can
     return best
 
 
-def _better(
-    jobs: Sequence[Demand], objective: Objective, slots: int, best: _Candidate, order: tuple[int, ...]
-) -> _Candidate:
+def _better(jobs: Sequence[Demand], objective: Objective, slots: int, best: Plan, order: tuple[int, ...]) -> Plan:
     other = _candidate(jobs, objective, slots, order, "search")
     return other if other.cost < best.cost else best
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from emulator.policies.kueue.assigner import nominate
 from emulator.policies.kueue.candidates import Target, restore
 from emulator.policies.kueue.model import Assignment, Mode, Ties, Victim
-from emulator.policies.kueue.queues import Entry, Queues, Waiting
+from emulator.policies.kueue.queues import Queues, Waiting
 from emulator.policies.kueue.snapshot import Node, Share, Snapshot
 from emulator.sites.kueue import Policy, Workload
 from emulator.vocabulary import Frozen
@@ -61,9 +61,9 @@ class _Cycle:
     counted: list[tuple[Node, Mapping[int, int]]] = field(default_factory=list)
     """Usage that is held until the cycle ends: of preemptors, and of those who found no victims."""
 
-    def count(self, entry: Entry, amounts: Mapping[int, int]) -> None:
-        entry.node.add(amounts)
-        self.counted.append((entry.node, amounts))
+    def count(self, head: Waiting, amounts: Mapping[int, int]) -> None:
+        head.node.add(amounts)
+        self.counted.append((head.node, amounts))
 
 
 RunningCycle = Generator[list[Decision], None, list[Decision]]
@@ -79,23 +79,27 @@ def run_cycle(snapshot: Snapshot, queues: Queues, number: int, ties: Ties, block
     excluded = [head for head in heads if queues.is_excluded(head)]
     for head in excluded:
         queues.exclude(head)
-    entries = [_nominate(snapshot, head, number, ties) for head in heads if head not in excluded]
+    heads = [head for head in heads if head not in excluded]
+    for head in heads:
+        _nominate(snapshot, head, number, ties)
     cycle = _Cycle(snapshot)
-    outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []
+    outcomes: list[tuple[Waiting, Outcome, tuple[str, ...]]] = []
     yielded: list[Decision] = []
-    for entry in in_order(snapshot, entries):
-        outcome = _decide(cycle, entry)
+    for head in in_order(snapshot, heads):
+        outcome = _decide(cycle, head)
         if outcome is Outcome.ADMITTED:
             if blocks:
                 now = [_decision(*each) for each in outcomes if each[1] in (Outcome.ADMITTED, Outcome.PREEMPTS)]
                 yield now[len(yielded) :]
                 yielded = now
-            assignment = entry.assignment
-            snapshot.admit(entry.waiting.workload, assignment.flavors, snapshot.now_ns, assignment.counts)
-        evicted = [target.held for target in entry.targets if not target.held.evicted and outcome is Outcome.PREEMPTS]
+            assignment = head.nomination.assignment
+            snapshot.admit(head.workload, assignment.flavors, snapshot.now_ns, assignment.counts)
+        evicted = [
+            target.held for target in head.nomination.targets if not target.held.evicted and outcome is Outcome.PREEMPTS
+        ]
         for held in evicted:
             snapshot.evict(held)
-        outcomes.append((entry, outcome, tuple(held.workload.name for held in evicted)))
+        outcomes.append((head, outcome, tuple(held.workload.name for held in evicted)))
     for node, amounts in cycle.counted:
         node.remove(amounts)
     decisions = [_conclude(queues, *each) for each in outcomes]
@@ -112,47 +116,44 @@ def advance(cycle: RunningCycle) -> tuple[list[Decision], bool]:
         return end.value, True
 
 
-def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> Entry:
-    """A head's flavors and victims; as in its last cycle, if nothing has changed in its tree."""
-    basis = snapshot.revisions[waiting.node.root], waiting.begin(number)
-    entry = waiting.entry
-    if entry is None or entry.basis != basis:
-        found = nominate(snapshot, waiting.workload, ties, basis[1], waiting.only)
-        entry = waiting.entry = Entry(waiting, waiting.node, basis, *found)
-    waiting.goes_on, waiting.assigned_cycle, waiting.freed_since = entry.assignment.goes_on, number, False
-    return entry
+def _nominate(snapshot: Snapshot, head: Waiting, number: int, ties: Ties) -> None:
+    """Choose a head's flavors and victims; they are as in its last cycle, if nothing has changed in its tree."""
+    basis = snapshot.revisions[head.node.root], head.begin(number)
+    if head.basis != basis:
+        head.basis, head.nomination = basis, nominate(snapshot, head.workload, ties, basis[1], head.only)
+    head.goes_on, head.last_cycle, head.freed_since = head.nomination.assignment.goes_on, number, False
 
 
-def _decide(cycle: _Cycle, entry: Entry) -> Outcome:
-    assignment = entry.assignment
+def _decide(cycle: _Cycle, head: Waiting) -> Outcome:
+    assignment = head.nomination.assignment
     if assignment.mode is Mode.NO_FIT:
         return Outcome.NO_ROOM
-    if assignment.mode is Mode.PREEMPT and not entry.targets:
-        if entry.node.settings.preemption.reclaim_within_cohort is not Policy.ANY:
-            cycle.count(entry, _kept_for(entry))
+    if assignment.mode is Mode.PREEMPT and not head.nomination.targets:
+        if head.node.settings.preemption.reclaim_within_cohort is not Policy.ANY:
+            cycle.count(head, _kept_for(head))
         return Outcome.NO_VICTIMS
-    if any(target.held.workload.name in cycle.victims for target in entry.targets):
+    if any(target.held.workload.name in cycle.victims for target in head.nomination.targets):
         return Outcome.VICTIMS_TAKEN
-    going = [*cycle.victims.values(), *entry.targets]
+    going = [*cycle.victims.values(), *head.nomination.targets]
     for target in going:
         cycle.snapshot.take(target.held)
-    has_room = entry.node.fits(entry.amounts)
+    has_room = head.node.fits(head.nomination.amounts)
     restore(cycle.snapshot, going)
     if not has_room:
         return Outcome.ROOM_TAKEN
-    if entry.targets:
-        cycle.victims.update((target.held.workload.name, target) for target in entry.targets)
-        cycle.count(entry, entry.amounts)
+    if head.nomination.targets:
+        cycle.victims.update((target.held.workload.name, target) for target in head.nomination.targets)
+        cycle.count(head, head.nomination.amounts)
         return Outcome.PREEMPTS
     return Outcome.ADMITTED
 
 
-def _kept_for(entry: Entry) -> dict[int, int]:
+def _kept_for(head: Waiting) -> dict[int, int]:
     """What one who found no victims keeps from those after it: its request, within what its queue may use."""
-    node, kept = entry.node, {}
-    for cell, amount in entry.amounts.items():
+    node, kept = head.node, {}
+    for cell, amount in head.nomination.amounts.items():
         limit = node.borrowing[cell]
-        if entry.assignment.borrow == 0:
+        if head.nomination.assignment.borrow == 0:
             amount = min(amount, node.nominal[cell] - node.usage[cell])
         elif limit is not None:
             amount = min(amount, node.nominal[cell] + limit - node.usage[cell])
@@ -160,70 +161,70 @@ def _kept_for(entry: Entry) -> dict[int, int]:
     return kept
 
 
-def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str, ...]) -> Decision:
-    """Put the entry back in its queue if it has not started; a preemptor will look at all flavors again."""
-    waiting, aside = entry.waiting, False
+def _conclude(queues: Queues, head: Waiting, outcome: Outcome, evicted: tuple[str, ...]) -> Decision:
+    """Put a head back in its queue if it has not started; a preemptor will look at all flavors again."""
+    aside = False
     if outcome is not Outcome.ADMITTED:
         at_once = outcome in (Outcome.PREEMPTS, Outcome.VICTIMS_TAKEN, Outcome.ROOM_TAKEN)
         if outcome is Outcome.PREEMPTS:
-            waiting.goes_on = ()
-            queues.preempts(waiting)
-        aside = queues.back(waiting, at_once)
-    return _decision(entry, outcome, evicted, aside)
+            head.goes_on = ()
+            queues.preempts(head)
+        aside = queues.back(head, at_once)
+    return _decision(head, outcome, evicted, aside)
 
 
-def _decision(entry: Entry, outcome: Outcome, evicted: tuple[str, ...], aside: bool = False) -> Decision:
-    victims = tuple(target.victim() for target in entry.targets)
-    return Decision(entry.waiting.workload, outcome, entry.assignment, victims, evicted, aside)
+def _decision(head: Waiting, outcome: Outcome, evicted: tuple[str, ...], aside: bool = False) -> Decision:
+    victims = tuple(target.victim() for target in head.nomination.targets)
+    return Decision(head.workload, outcome, head.nomination.assignment, victims, evicted, aside)
 
 
-def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The entries as they are served; under fair sharing each choice sees what those before it have taken.
+def in_order(snapshot: Snapshot, heads: Sequence[Waiting]) -> Iterator[Waiting]:
+    """The heads as they are served; under fair sharing each choice sees what those before it have taken.
 
     Classical: who borrows less high, then by priority, then by age.
     """
     if snapshot.fair is None:
         by_priority = snapshot.cluster.sorts_by_priority
-        yield from sorted(entries, key=lambda entry: (entry.assignment.borrow, _turn(entry, by_priority)))
+        yield from sorted(heads, key=lambda head: (head.nomination.assignment.borrow, _turn(head, by_priority)))
         return
-    trees: dict[Node, dict[Node, Entry]] = {}
-    for entry in entries:
-        trees.setdefault(entry.node.root, {})[entry.node] = entry
+    trees: dict[Node, dict[Node, Waiting]] = {}
+    for head in heads:
+        trees.setdefault(head.node.root, {})[head.node] = head
     for root, left in trees.items():
         while left:
             winner = left.pop(_Tournament(snapshot, left).winner(root).node)
             yield winner
 
 
-def _turn(entry: Entry, by_priority: bool) -> tuple[object, ...]:
-    """Who goes first of two entries that borrow alike."""
-    return entry.waiting.key if by_priority else entry.waiting.key[1:]
+def _turn(head: Waiting, by_priority: bool) -> tuple[object, ...]:
+    """Who goes first of two heads that borrow alike."""
+    return head.key if by_priority else head.key[1:]
 
 
 class _Tournament:
     """From the root down: who would have the lowest share after admission, those that do not borrow first."""
 
-    def __init__(self, snapshot: Snapshot, left: dict[Node, Entry]) -> None:
+    def __init__(self, snapshot: Snapshot, left: dict[Node, Waiting]) -> None:
         self._snapshot = snapshot
         self._left = left
-        self._by_node: dict[tuple[Node, Entry], tuple[bool, Share]] = {}
-        for entry in left.values():
-            self._weigh(entry)
+        self._by_node: dict[tuple[Node, Waiting], tuple[bool, Share]] = {}
+        for head in left.values():
+            self._weigh(head)
 
-    def winner(self, root: Node) -> Entry:
-        """The entry that is served next."""
+    def winner(self, root: Node) -> Waiting:
+        """The head that is served next."""
         found = self._best(root)
         assert found is not None
         return found
 
-    def _weigh(self, entry: Entry) -> None:
-        requested = [cell for cell, amount in entry.amounts.items() if amount]
-        entry.node.add(entry.amounts)
-        for node in entry.node.path():
-            self._by_node[node, entry] = (node.is_above(requested), self._snapshot.share(node))
-        entry.node.remove(entry.amounts)
+    def _weigh(self, head: Waiting) -> None:
+        requested = [cell for cell, amount in head.nomination.amounts.items() if amount]
+        head.node.add(head.nomination.amounts)
+        for node in head.node.path():
+            self._by_node[node, head] = (node.is_above(requested), self._snapshot.share(node))
+        head.node.remove(head.nomination.amounts)
 
-    def _best(self, node: Node) -> Entry | None:
+    def _best(self, node: Node) -> Waiting | None:
         if node.queue is not None:
             return self._left.get(node)
         below = [(child, best) for child in (*node.cohorts, *node.queues) if (best := self._best(child)) is not None]

@@ -7,12 +7,11 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from heapq import heappop, heappush
 
-from emulator.policies.kueue.candidates import Target
-from emulator.policies.kueue.model import Assignment, Flavors
+from emulator.policies.kueue.assigner import Nomination
+from emulator.policies.kueue.model import Assignment, Flavors, Mode
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.sites.kueue import QueueingStrategy, Workload
 
@@ -21,10 +20,13 @@ Basis = tuple[int, Mapping[tuple[int, int], int]]
 """What flavors and victims were chosen from: the revision of the tree, and where the search began."""
 
 
+_NOT_YET = Nomination(Assignment(Mode.NO_FIT))
+
+
 class Waiting:
     """A workload that waits in a queue."""
 
-    __slots__ = ("_freed", "assigned_cycle", "entry", "goes_on", "key", "node", "only", "shape", "workload")
+    __slots__ = ("_freed", "basis", "goes_on", "key", "last_cycle", "node", "nomination", "only", "shape", "workload")
 
     def __init__(self, workload: Workload, node: Node, only: Flavors = (), since_ns: int | None = None) -> None:
         """``since_ns``: the time that counts as its age, if that is not when it was created."""
@@ -32,6 +34,7 @@ class Waiting:
         self.only = only
         """The flavors that it must get; empty: any."""
         self.node = node
+        """Its queue."""
         self.key = (-workload.priority, workload.created_ns if since_ns is None else since_ns, workload.name)
         podsets = (
             (
@@ -46,9 +49,12 @@ class Waiting:
         )
         self.shape: Shape = (workload.priority, *podsets)
         self.goes_on: tuple[tuple[int, int, int], ...] = ()
-        self.assigned_cycle = 0
-        self.entry: Entry | None = None
-        """As it was nominated last."""
+        self.last_cycle = 0
+        """The cycle in which it was nominated last."""
+        self.nomination = _NOT_YET
+        """Its flavors and victims, as they were chosen last."""
+        self.basis: Basis | None = None
+        """What they were chosen from; None: they were not."""
         self.freed_since = False
 
     @property
@@ -65,27 +71,14 @@ class Waiting:
 
         It is forgotten once quota was freed, but not in the very next cycle.
         """
-        if self.freed_since and cycle > self.assigned_cycle + 1:
+        if self.freed_since and cycle > self.last_cycle + 1:
             return {}
         return {(podset, group): flavor for podset, group, flavor in self.goes_on}
 
     def state(self, cycle: int) -> Hashable:
         """What decides how it will be looked at, after so many cycles."""
-        since = min(2, cycle - self.assigned_cycle) if self.goes_on else 0
+        since = min(2, cycle - self.last_cycle) if self.goes_on else 0
         return self.workload.name, self.goes_on, since, self.freed_since
-
-
-@dataclass(eq=False, slots=True)
-class Entry:
-    """A head with its flavors and victims."""
-
-    waiting: Waiting
-    node: Node
-    """Its queue."""
-    basis: Basis
-    assignment: Assignment
-    amounts: Mapping[int, int] = field(default_factory=dict)
-    targets: Sequence[Target] = ()
 
 
 class _Queue:

@@ -181,8 +181,7 @@ class YarnScheduler(Scheduler):
         elif self._round_ns is None:
             rounds = (now_ns - self._phase_ns) // preemption.interval_ns + 1
             self._round_ns = self._phase_ns + rounds * preemption.interval_ns
-        hears_nodes = capacity.pending or capacity.reserved or self._granted  # which may come and go unheard of
-        heartbeats = capacity.awaited if hears_nodes else None
+        heartbeats = capacity.awaited if capacity.pending or capacity.reserved else None
         return Answer(decided, self._round_ns, heartbeats=heartbeats, is_no_op=is_no_op)
 
     # ---- what has happened ----
