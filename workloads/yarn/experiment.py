@@ -99,7 +99,8 @@ _OF_FACTS = (
     (
         SPARK,
         Effect.DECIDES,
-        "an executor of Spark that is killed does all its work again, not only the tasks it ran then",
+        "here a killed executor of Spark does all its work again, in Spark only what was lost is done again; how much"
+        " that is, the ResourceManager does not say",
     ),
 )
 
