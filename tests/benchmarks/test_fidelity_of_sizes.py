@@ -48,6 +48,8 @@ def drawn(seed: int) -> dict[str, Any]:
                 **random.choice(({"gang": True}, {"gang": {"minimum": tasks // 2}}, {})),
             }
         )
+        if allocation == "yarn-capacity":  # it starts containers one by one
+            jobs[-1].pop("gang", None)
     return {
         "name": f"sizes-{seed}",
         "engine": "live",
