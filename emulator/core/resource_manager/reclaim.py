@@ -269,7 +269,8 @@ class ReclaimOnNodes(_Reclaim):
                     if any(fits(each, request) for each in impossible):
                         break
                     if not (yield from self._reclaim_capacity(application, container, givers(application), now_ns)):
-                        impossible += () if application.requests.avoided else (request,)
+                        if not application.requests.avoided:
+                            impossible.append(request)
                         break
                     impossible.clear()
 
