@@ -214,8 +214,8 @@ class OverheadSettings:
     (os-assisted-preemption, section IV-C); not at all if it has not begun its first key."""
     amrm_client: bool = False
     """Whether an ApplicationMaster talks to the ResourceManager like Hadoop's client: it asks for containers when it
-    registers, and learns of the end of a container in answer to its own heartbeat: of one that is preempted as soon as
-    that is decided."""
+    registers, and learns of the end of a container in answer to its own heartbeat.  It learns of a preemption in the
+    first answer after the decision."""
 
 
 @dataclass(frozen=True, slots=True)

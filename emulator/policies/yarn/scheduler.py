@@ -17,8 +17,8 @@ task is requested before the new ones of its group.  Under ``mechanism: checkpoi
 to be killed is asked of its job instead, which saves or stops it.
 
 Where containers have one size, an amount has one number: 1/1024 of a container, as Hadoop counts the megabytes of
-containers of 1 GB.  Else it has whole megabytes, whole cores, and whole numbers of whatever else, because what YARN
-computes is rounded to these.  Of a request and of what is held that is rounded up, of a node down.
+containers of 1 GB.  Else amounts are whole megabytes, whole cores and whole numbers of other resources, because YARN
+rounds what it computes to these.  Requests and what is held are rounded up, what a node has is rounded down.
 """
 
 from __future__ import annotations
